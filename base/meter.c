@@ -73,19 +73,33 @@ void meter_watch(struct meter *m, int fd)
 {
     if (fd == m->fd)
         return;
-    *m = (struct meter){ fd, inode_of(fd), segments_of(fd) };
+    m->fd = fd;
+    m->inode = inode_of(fd);
+    m->segments = segments_of(fd);
     keep_pace(fd);
+}
+
+static bool relay_moved(struct meter *m)
+{
+    const uint64_t before = m->counted;
+
+    if (m->relayed)
+        m->counted = atomic_load_explicit(m->relayed, memory_order_relaxed);
+    return m->counted != before;
 }
 
 bool meter_moved(struct meter *m)
 {
     const uint64_t inode = inode_of(m->fd);
     const uint32_t before = m->segments;
+    const bool relayed = relay_moved(m);
 
     if (inode == 0 || inode != m->inode) {
-        *m = (struct meter)METER_INIT;
+        m->fd = -1;
+        m->inode = 0;
+        m->segments = 0;
         return false;
     }
     m->segments = segments_of(m->fd);
-    return m->segments != before;
+    return m->segments != before || relayed;
 }

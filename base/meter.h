@@ -4,16 +4,22 @@
 #ifndef BASE_METER_H
 #define BASE_METER_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct meter {
     int fd;            /* borrowed; its owner may close it at any time; -1: none */
     uint64_t inode;    /* of the connection: another one may reuse the number fd */
     uint32_t segments; /* data segments received until the last check; wraps */
+    /* bytes that a relay has received for this connection, which is to it then; borrowed; NULL:
+     * there is none */
+    const _Atomic uint64_t *relayed;
+    uint64_t counted; /* of them, until the last check */
 };
 
-#define METER_INIT { -1, 0, 0 }
+#define METER_INIT { -1, 0, 0, NULL, 0 }
 
 /* Watches this connection from now on (-1: none). The same one again changes nothing. It also
  * changes the socket's retransmissions, so that a bad link is not silent for long: instead of

@@ -100,6 +100,11 @@ const struct setting_row setting_rows[N_SETTINGS] = {
     [SETTING_WHEELS] = { "CELLSPAN_WHEELS",
                          "a folder with wheels of cellspan, for machines of other architectures",
                          .standard = "none" },
+    [SETTING_RELAY] = { "CELLSPAN_RELAY",
+                        "whether an agent that can't reach the kernel does so through ssh: auto, or never",
+                        .standard = "auto", .kind = SETTING_CHOICE,
+                        /* enum relay, in its order */
+                        .words = { "auto", "never" } },
     [SETTING_SSH] = { "CELLSPAN_SSH", "the ssh command with its options", .standard = "ssh" },
     [SETTING_SSH_TIMEOUT] = { "CELLSPAN_SSH_TIMEOUT",
                               "seconds from the start of ssh until a shell answers",

@@ -33,6 +33,7 @@ enum setting {
     SETTING_REMOTE_PREFIX,
     SETTING_INSTALL,
     SETTING_WHEELS,
+    SETTING_RELAY,
     SETTING_SSH,
     SETTING_SSH_TIMEOUT,
     SETTING_SLURM_TIMEOUT,
@@ -54,6 +55,8 @@ enum setting_kind {
 
 /* The words of SETTING_INSTALL, in their order. */
 enum install { INSTALL_AUTO, INSTALL_NEVER };
+/* The words of SETTING_RELAY, in their order. */
+enum relay { RELAY_AUTO, RELAY_NEVER };
 
 struct setting_row {
     const char *name;

@@ -18,7 +18,8 @@ launchers_liblaunch_a_SOURCES = \
 	launchers/slurm/srun_output.h launchers/slurm/srun_output.c \
 	launchers/mpi/mpirun.h launchers/mpi/mpirun.c
 
-cellspan_launch_ssh_SOURCES = launchers/ssh/ssh_child.h launchers/ssh/ssh_child.c launchers/ssh/main.c
+cellspan_launch_ssh_SOURCES = launchers/relay_child.h launchers/relay_child.c \
+	launchers/ssh/ssh_child.h launchers/ssh/ssh_child.c launchers/ssh/main.c
 cellspan_launch_ssh_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS)
 cellspan_launch_slurm_SOURCES = \
 	launchers/slurm/sbcast.h launchers/slurm/sbcast.c \
@@ -36,6 +37,7 @@ check_PROGRAMS += \
 	tests/unit/launchers/mpi.t \
 	tests/unit/launchers/ssh.t \
 	tests/unit/launchers/payload.t \
+	tests/unit/launchers/relay.t \
 	tests/unit/launchers/slurm.t \
 	tests/unit/launchers/delivery.t
 tests_unit_launchers_words_t_SOURCES = tests/unit/launchers/words.c
@@ -50,6 +52,8 @@ tests_unit_launchers_slurm_t_LDADD = launchers/liblaunch.a base/libbase.a
 tests_unit_launchers_delivery_t_SOURCES = tests/unit/launchers/delivery.c \
 	launchers/slurm/delivery.c launchers/slurm/sbcast.c launchers/slurm/slurm_command.c
 tests_unit_launchers_delivery_t_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS)
+tests_unit_launchers_relay_t_SOURCES = tests/unit/launchers/relay.c launchers/relay_child.c
+tests_unit_launchers_relay_t_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS)
 tests_unit_launchers_payload_t_SOURCES = tests/unit/launchers/payload.c
 tests_unit_launchers_payload_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_launchers_payload_t_LDADD = launchers/liblaunch.a base/libbase.a

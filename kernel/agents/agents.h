@@ -76,6 +76,8 @@ void agents_forget(struct agents *a, uint32_t worker);
 /* Listens for an engine's agents. Fills *secret for them. Returns the endpoints that they dial
  * (borrowed). NULL: *err says why. */
 const char *agents_nodes_expect(struct agents *a, struct secret *secret, struct err *err);
+/* What a program on this machine dials to forward connections of such agents. Borrowed. */
+const char *agents_nodes_own_endpoint(const struct agents *a);
 /* The engine says that it has n nodes: the first gets the number *first. On failure none is added.
  */
 MUST_USE int agents_nodes_add(struct agents *a, unsigned engine, unsigned n,

@@ -27,6 +27,11 @@ const char *agents_nodes_expect(struct agents *a, struct secret *secret, struct 
     return a->listen.endpoints.p;
 }
 
+const char *agents_nodes_own_endpoint(const struct agents *a)
+{
+    return buf_slice(&a->listen.own).p;
+}
+
 /* Allows the node's key, in its turn; names the node until a name is known. */
 static void admit(struct agents *a, struct node_link *link, unsigned turn,
                   const struct secret *secret)

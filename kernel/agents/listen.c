@@ -149,34 +149,46 @@ static int list_addresses(const struct listen_addresses *addresses, unsigned por
     return 0;
 }
 
-static int bind_and_list(struct router *r, const struct ifaddrs *all, const char *interface,
-                         struct buf *endpoints, struct err *err)
+/* What a program on this machine dials: its loopback, unless CELLSPAN_INTERFACE leaves that out. */
+static int add_own(struct listen *l, const struct listen_addresses *bound, struct err *err)
+{
+    char endpoint[ENDPOINT_SIZE];
+
+    write_endpoint(endpoint, bound ? bound->address[0].ip : "127.0.0.1",
+                   bound && bound->address[0].six, network_router_port(l->remote));
+    buf_clear(&l->own);
+    return buf_add_text(&l->own, endpoint) < 0 ? err_set(err, "out of memory") : 0;
+}
+
+static int bind_and_list(struct listen *l, const struct ifaddrs *all, const char *interface,
+                         struct err *err)
 {
     struct listen_addresses addresses = { .n = 0 };
     const bool some = interface && *interface;
     const char *advertised = setting_text(SETTING_ADVERTISE);
-    struct binding binding = { r, some ? &addresses : NULL };
+    struct binding binding = { l->remote, some ? &addresses : NULL };
+    unsigned port;
 
     choose(&addresses, all, interface);
     if (addresses.n == 0)
         return some ? complain(all, interface, err)
                     : err_set(err, "this machine has no address that other machines could "
                                    "reach: connect it to their network, or use --on local");
-    if (ports_listen(bind_each, &binding, err) < 0)
+    if (ports_listen(bind_each, &binding, err) < 0 || add_own(l, binding.addresses, err) < 0)
         return -1;
-    return advertised ? advertise_endpoints(advertised, network_router_port(r), endpoints, err)
-                      : list_addresses(&addresses, network_router_port(r), endpoints, err);
+    port = network_router_port(l->remote);
+    return advertised ? advertise_endpoints(advertised, port, &l->endpoints, err)
+                      : list_addresses(&addresses, port, &l->endpoints, err);
 }
 
-static int bind_router(struct router *r, const char *interface, struct buf *endpoints,
-                       struct err *err)
+static int bind_router(struct listen *l, const char *interface, struct err *err)
 {
     struct ifaddrs *all;
     int rc;
 
     if (getifaddrs(&all) < 0)
         return err_set(err, "this machine's addresses can't be listed: %s", strerror(errno));
-    rc = bind_and_list(r, all, interface, endpoints, err);
+    rc = bind_and_list(l, all, interface, err);
     freeifaddrs(all);
     return rc;
 }
@@ -227,7 +239,7 @@ int listen_remote(struct listen *l, struct loop *loop, const struct router_handl
     if (!(l->remote = network_router_create(loop, l->zmq, &l->keys, AGENTS_ZAP_DOMAIN, handler,
                                             err)))
         return -1;
-    if (bind_router(l->remote, setting_text(SETTING_INTERFACE), &l->endpoints, err) == 0)
+    if (bind_router(l, setting_text(SETTING_INTERFACE), err) == 0)
         return 0;
     router_destroy(l->remote);
     l->remote = NULL;
@@ -245,5 +257,6 @@ void listen_release(struct listen *l)
     allowed_keys_release(&l->allowed);
     keys_wipe(&l->keys);
     buf_release(&l->endpoints);
+    buf_release(&l->own);
     free(l->endpoint);
 }

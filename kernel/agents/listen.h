@@ -91,6 +91,7 @@ struct listen {
     char *endpoint;        /* of here; owned */
     struct router *remote; /* on tcp; NULL: not opened yet */
     struct buf endpoints;  /* of remote, in the order in which agents should try them */
+    struct buf own;        /* of remote, an endpoint for programs on this machine */
     struct keys keys;      /* of remote */
     struct allowed_keys allowed;
     struct agents_zap *zap; /* asks `allowed` who may connect to remote */

@@ -10,6 +10,7 @@
 #define PREFIX   "CELLSPAN_"
 #define VARIABLE PREFIX "SECRET="
 #define PYTHON   PREFIX "HOME_PYTHON="
+#define OWN      PREFIX "KERNEL_ENDPOINT="
 
 extern char **environ;
 
@@ -31,7 +32,7 @@ static bool is_replaced(const char *entry, const json_t *changes)
     const char *name;
     json_t *value;
 
-    if (begins(entry, VARIABLE) || begins(entry, PYTHON))
+    if (begins(entry, VARIABLE) || begins(entry, PYTHON) || begins(entry, OWN))
         return true;
     json_object_foreach ((json_t *)changes, name, value)
         if (may_change(name) && begins(entry, name) && entry[strlen(name)] == '=')
@@ -63,7 +64,7 @@ static int add_change(struct engine_environment *e, const char *name, const json
     return rc;
 }
 
-int engine_environment_make(struct engine_environment *e, const char *python,
+int engine_environment_make(struct engine_environment *e, const char *python, const char *own,
                             const struct secret *secret, const json_t *changes, struct err *err)
 {
     char text[SECRET_TEXT_SIZE];
@@ -75,13 +76,15 @@ int engine_environment_make(struct engine_environment *e, const char *python,
     *e = (struct engine_environment)ENGINE_ENVIRONMENT_INIT;
     while (environ[n])
         n++;
-    if (!(e->v = calloc(n + json_object_size(changes) + 3, sizeof *e->v)))
+    if (!(e->v = calloc(n + json_object_size(changes) + 4, sizeof *e->v)))
         return err_set(err, "out of memory");
     for (size_t i = 0; i < n; i++)
         if (!is_replaced(environ[i], changes))
             e->v[e->n++] = environ[i];
     e->borrowed = e->n;
     rc = add(e, PYTHON, python ? python : "");
+    if (rc == 0)
+        rc = add(e, OWN, own);
     if (rc == 0 && secret) {
         secret_format(secret, text);
         rc = add(e, VARIABLE, text);

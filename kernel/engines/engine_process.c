@@ -189,7 +189,7 @@ static int start_process(struct engine_process *e, const struct engine_process_s
     argv[n++] = "--connect";
     argv[n++] = s->endpoints;
     argv[n] = NULL;
-    if (engine_environment_make(&env, s->python, program->package ? NULL : s->secret,
+    if (engine_environment_make(&env, s->python, s->own, program->package ? NULL : s->secret,
                                 is_beside(program->path, agent) ? NULL : s->changes, err) == 0) {
         spec.argv = argv;
         spec.env = (const char *const *)env.v;

@@ -81,6 +81,7 @@ int engines_start(struct engines *e, const char *name, const char *spec, unsigne
     if (!run)
         return err_set(err, "out of memory");
     start.endpoints = run->endpoints = agents_nodes_expect(run->agents, &run->secret, err);
+    start.own = agents_nodes_own_endpoint(run->agents);
     start.secret = &run->secret;
     start.python = e->local.python;
     start.arg = run;

@@ -56,11 +56,11 @@ struct engine_environment {
 
 #define ENGINE_ENVIRONMENT_INIT { NULL, 0, 0 }
 
-/* secret: NULL to leave it out. changes: {name: value}, null for a name that home has deleted;
- * NULL: none. */
+/* own: the kernel's endpoint for this machine. secret: NULL to leave it out. changes: {name:
+ * value}, null for a name that home has deleted; NULL: none. */
 MUST_USE int engine_environment_make(struct engine_environment *e, const char *python,
-                                     const struct secret *secret, const json_t *changes,
-                                     struct err *err);
+                                     const char *own, const struct secret *secret,
+                                     const json_t *changes, struct err *err);
 void engine_environment_release(struct engine_environment *e);
 
 /* ---- engine_process.c ---- */
@@ -72,6 +72,7 @@ struct engine_process_spec {
     const char *name, *spec; /* spec: "" for none */
     unsigned ranks;          /* 0: not said */
     const char *endpoints;   /* where its agents dial */
+    const char *own;         /* where this machine's programs do */
     const char *python;      /* home's */
     const json_t *changes;   /* of home's environment; see engine_environment_make() */
     const struct secret *secret;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/mux/forward.h"
 #include "base/path.h"
 #include "base/process.h"
 #include "base/settings.h"
@@ -100,6 +101,8 @@ static void child_ended(void *arg)
         for (size_t i = 0; i < f->n; i++)
             if (f->child[i].pid == pid)
                 ssh_child_ended(&f->child[i], status);
+            else
+                (void)ssh_child_relay_ended(&f->child[i], pid);
 }
 
 /* ---- the end ---- */
@@ -183,15 +186,19 @@ static int compose_ssh(struct words *ssh, struct err *err)
 static int compose_line(struct fleet *f, struct err *err)
 {
     char *cwd = getcwd(NULL, 0);
-    struct script_setting set[SCRIPT_SETTINGS];
-    const struct script_spec spec = { .command = f->command,
-                                      .prefix = setting_text(SETTING_REMOTE_PREFIX),
-                                      .cwd = cwd,
-                                      .setting = set,
-                                      .settings = script_settings(set),
-                                      .payload = payload_known(&f->payload) ? &f->payload : NULL };
-    const int rc = script_line(&f->line, &spec, err);
+    struct script_setting set[SCRIPT_SETTINGS + 1];
+    size_t settings = script_settings(set);
+    struct script_spec spec = { .command = f->command,
+                                .prefix = setting_text(SETTING_REMOTE_PREFIX),
+                                .cwd = cwd,
+                                .setting = set,
+                                .payload = payload_known(&f->payload) ? &f->payload : NULL };
+    int rc;
 
+    if (setting_value(SETTING_RELAY) == RELAY_AUTO)
+        set[settings++] = (struct script_setting){ RELAY_OFFER, "1" };
+    spec.settings = settings;
+    rc = script_line(&f->line, &spec, err);
     free(cwd);
     return rc;
 }

@@ -10,7 +10,9 @@
 
 #include "base/memory.h"
 #include "base/process.h"
+#include "base/mux/forward.h"
 #include "launchers/launcher.h"
+#include "launchers/relay_child.h"
 #include "launchers/agent_script.h"
 
 #define LAST_LINES 16u
@@ -46,6 +48,7 @@ void ssh_child_release(struct ssh_child *c)
     close_out(&c->out_watch, &c->out);
     close_out(&c->err_watch, &c->errs);
     watch_stop(c->timer);
+    relay_child_stop(c->relay);
     tail_release(&c->errors);
     child_lines_release(&c->out_lines);
     child_lines_release(&c->err_lines);
@@ -60,6 +63,8 @@ static void over(struct ssh_child *c)
 {
     c->state = SSH_OVER;
     watch_clear(&c->timer);
+    relay_child_stop(c->relay);
+    c->relay = NULL;
     c->plan->settled(c->plan->arg);
 }
 
@@ -226,6 +231,43 @@ static bool mark_line(struct ssh_child *c, const char *line)
     return true;
 }
 
+static int add_words(const struct ssh_child *c, struct words *argv)
+{
+    for (size_t i = 0; i < c->plan->ssh->n; i++)
+        if (words_add(argv, c->plan->ssh->v[i]) < 0)
+            return -1;
+    /* after "--", a destination can't be taken as an option */
+    return words_add(argv, "--") < 0 || words_add(argv, c->host->destination) < 0 ? -1 : 0;
+}
+
+/* The agent can't reach the kernel: its connection goes through another ssh. said: its folder, and
+ * after a tab why it can't. */
+static void start_relay(struct ssh_child *c, const char *said)
+{
+    struct words argv = WORDS_INIT;
+    struct relay_child_spec spec = { .loop = c->plan->loop, .host = c->host->name, .argv = &argv };
+    struct buf line = BUF_INIT;
+    struct err err = { "" };
+    char *folder = NULL;
+
+    if (c->relay || c->asked_to_end)
+        return;
+    if (add_words(c, &argv) < 0 || buf_add_text(&line, "exec ") < 0 ||
+        words_quote(&line, c->found) < 0 || buf_add_text(&line, " " RELAY_OPTION " ") < 0 ||
+        !(folder = strndup(said, strcspn(said, "\t"))) || words_quote(&line, folder) < 0 ||
+        words_add(&argv, line.p) < 0)
+        (void)err_set(&err, "out of memory");
+    else {
+        spec.why = said + strlen(folder) + (said[strlen(folder)] == '\t');
+        c->relay = relay_child_start(&spec, &err);
+    }
+    if (!c->relay)
+        fprintf(stderr, "%s: no relay: %s\n", c->host->name, err.text);
+    words_release(&argv);
+    buf_release(&line);
+    free(folder);
+}
+
 /* Start files may print lines before the script's. They are ignored, but the last one is kept in
  * case nothing else comes. */
 static void out_line(void *arg, const char *line)
@@ -234,7 +276,9 @@ static void out_line(void *arg, const char *line)
 
     if (mark_line(c, line))
         return;
-    if (c->state == SSH_UP)
+    if (c->found && text_begins(line, RELAY_WANTED))
+        start_relay(c, line + strlen(RELAY_WANTED));
+    else if (c->state == SSH_UP)
         fprintf(stderr, "%s: %s\n", c->host->name, line);
     else if (*line)
         text_replace(&c->heard, line);
@@ -268,16 +312,9 @@ static void no_answer(void *arg)
     ssh_child_kill(c, SIGKILL);
 }
 
-/* Composes ssh's command line. After "--", a destination can't be taken as an option. */
 static int compose(const struct ssh_child *c, struct words *argv)
 {
-    for (size_t i = 0; i < c->plan->ssh->n; i++)
-        if (words_add(argv, c->plan->ssh->v[i]) < 0)
-            return -1;
-    if (words_add(argv, "--") < 0 || words_add(argv, c->host->destination) < 0 ||
-        words_add(argv, SCRIPT_COMMAND) < 0)
-        return -1;
-    return 0;
+    return add_words(c, argv) < 0 ? -1 : words_add(argv, SCRIPT_COMMAND);
 }
 
 static int spawn(struct ssh_child *c, const struct words *argv, struct err *err)
@@ -411,6 +448,11 @@ static void report_end(struct ssh_child *c, int status)
     fail(c, text);
 out:
     free(said);
+}
+
+bool ssh_child_relay_ended(struct ssh_child *c, pid_t pid)
+{
+    return relay_child_ended(c->relay, pid);
 }
 
 void ssh_child_ended(struct ssh_child *c, int status)

@@ -15,6 +15,7 @@
 #include "launchers/launcher.h"
 
 struct ssh_child;
+struct relay_child;
 
 /* Settings that all children share and borrow. */
 struct ssh_plan {
@@ -63,6 +64,7 @@ struct ssh_child {
     struct child_lines out_lines, err_lines;
     struct tail errors; /* the end of stderr */
     struct watch *out_watch, *err_watch, *in_watch, *timer;
+    struct relay_child *relay; /* the agent's way to the kernel; NULL: it needs none */
 };
 
 void ssh_child_init(struct ssh_child *c, const struct ssh_plan *plan, const struct ssh_host *host,
@@ -74,6 +76,8 @@ void ssh_child_start(struct ssh_child *c);
  * is connecting, it gets SIGTERM. */
 void ssh_child_end(struct ssh_child *c);
 void ssh_child_kill(struct ssh_child *c, int signo); /* Signals ssh's process group, if it runs. */
+/* A process has ended. true: it was that of the child's relay. */
+bool ssh_child_relay_ended(struct ssh_child *c, pid_t pid);
 /* Call it when ssh has ended: reports it, or starts ssh again if that may help. */
 void ssh_child_ended(struct ssh_child *c, int status);
 

@@ -178,11 +178,12 @@ def test_a_name_server_that_does_not_answer_holds_up_nothing_else(net, notebook,
     assert nb.ok("%%distribute -n 1 --on ssh:h1\nimport os\nos.uname().nodename", limit=150).value == "'h1'"
     nb.close()
     assert net.left() == []
-    refused(notebook(CELLSPAN_ADVERTISE="gw.nowhere.invalid:1", CELLSPAN_DIAL_TIMEOUT="3"),
+    refused(notebook(CELLSPAN_RELAY="never", CELLSPAN_ADVERTISE="gw.nowhere.invalid:1", CELLSPAN_DIAL_TIMEOUT="3"),
             "tcp://gw.nowhere.invalid:1 (no address: no name server has answered)")
 
 
 def refused(nb, *words):
+    """No way is left but those that the words name."""
     error = nb.run("%%distribute -n 1 --on ssh:h1\n1", limit=150).assert_error("RankNotStarted").error["evalue"]
     for word in ("h1 did not come up", "can't reach the kernel: ", "CELLSPAN_ADVERTISE") + words:
         assert word in error, error
@@ -191,24 +192,24 @@ def refused(nb, *words):
 
 def test_a_refused_connection_is_told_at_once(net, notebook):
     """Its limit is an hour."""
-    refused(notebook(CELLSPAN_ADVERTISE="h0:1", CELLSPAN_DIAL_TIMEOUT="1h"),
+    refused(notebook(CELLSPAN_RELAY="never", CELLSPAN_ADVERTISE="h0:1", CELLSPAN_DIAL_TIMEOUT="1h"),
             "tcp://h0:1 (%s: connection refused); from %s" % (net.address("h0"), net.address("h1")))
 
 
 def test_an_address_that_leads_to_somebody_else_is_told(net, notebook):
-    refused(notebook(CELLSPAN_ADVERTISE="h1:22", CELLSPAN_DIAL_TIMEOUT="3"),
+    refused(notebook(CELLSPAN_RELAY="never", CELLSPAN_ADVERTISE="h1:22", CELLSPAN_DIAL_TIMEOUT="3"),
             "tcp://h1:22 (%s: connected, but the encrypted handshake failed: another program listens there" % net.address("h1"))
     with socket.create_server((net.address("h0"), 0)) as silent:
         port = silent.getsockname()[1]
-        refused(notebook(CELLSPAN_ADVERTISE="h0:%d" % port, CELLSPAN_DIAL_TIMEOUT="3"),
+        refused(notebook(CELLSPAN_RELAY="never", CELLSPAN_ADVERTISE="h0:%d" % port, CELLSPAN_DIAL_TIMEOUT="3"),
                 "tcp://h0:%d (%s: connected, but it does not answer)" % (port, net.address("h0")))
-    refused(notebook(CELLSPAN_ADVERTISE="gw.nowhere.invalid:1", CELLSPAN_DIAL_TIMEOUT="3"), "tcp://gw.nowhere.invalid:1 (no address: ")
+    refused(notebook(CELLSPAN_RELAY="never", CELLSPAN_ADVERTISE="gw.nowhere.invalid:1", CELLSPAN_DIAL_TIMEOUT="3"), "tcp://gw.nowhere.invalid:1 (no address: ")
 
 
 def test_an_address_that_leads_to_another_notebook_is_told(net, notebook):
     port = free_ports(1)
     other = notebook(CELLSPAN_PORT=str(port))
     assert other.ok("%%distribute -n 1 --on ssh:h2\nimport os\nos.uname().nodename", limit=150).value == "'h2'"
-    refused(notebook(CELLSPAN_ADVERTISE="h0:%d" % port, CELLSPAN_DIAL_TIMEOUT="3"),
+    refused(notebook(CELLSPAN_RELAY="never", CELLSPAN_ADVERTISE="h0:%d" % port, CELLSPAN_DIAL_TIMEOUT="3"),
             "tcp://h0:%d (%s: connected, but the encrypted handshake failed: another program listens there, or another kernel" % (port, net.address("h0")))
     assert other.ok("%%distribute\n1 + 1").value == "2"

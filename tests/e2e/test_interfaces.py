@@ -91,7 +91,7 @@ def test_the_one_that_is_chosen_is_the_only_one(notebook, net, by):
 
 
 def test_one_that_hosts_do_not_reach_is_named_with_its_address(notebook, net, second):
-    nb = notebook(CELLSPAN_INTERFACE=second[0], CELLSPAN_DIAL_TIMEOUT="2")
+    nb = notebook(CELLSPAN_INTERFACE=second[0], CELLSPAN_DIAL_TIMEOUT="2", CELLSPAN_RELAY="never")
     error = nb.run("%%distribute -n 1 --on ssh:h1\n1", limit=150).assert_error("RankNotStarted").error["evalue"]
     assert "h1 did not come up" in error and "can't reach the kernel: tcp://%s:" % second[1] in error, error
     assert "from %s" % net.address("h1") in error and "CELLSPAN_INTERFACE" in error, error

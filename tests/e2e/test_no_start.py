@@ -33,7 +33,7 @@ def test_a_host_that_is_not_there(notebook, net):
 
 def test_a_kernel_that_hosts_do_not_reach(notebook, net, elsewhere):
     env = elsewhere(CELLSPAN_DIAL_TIMEOUT=2)
-    refused(notebook(CELLSPAN_INTERFACE="127.0.0.1", **env), "ssh:h1", "RankNotStarted", "can't reach the kernel: tcp://127.0.0.1:",
+    refused(notebook(CELLSPAN_INTERFACE="127.0.0.1", CELLSPAN_RELAY="never", **env), "ssh:h1", "RankNotStarted", "can't reach the kernel: tcp://127.0.0.1:",
             "from %s" % net.address("h1"), "CELLSPAN_INTERFACE")
     refused(notebook(CELLSPAN_INTERFACE="nosuch0"), "ssh:h1", "EngineError", "CELLSPAN_INTERFACE=nosuch0", "lo (127.0.0.1")
 

@@ -49,6 +49,8 @@ CONVERSION = re.compile(r"%[.*\d]*[lz]*[sdugcf]")
 FILES = {
     "base/blob.c": "what it says of a file in memory, the log has",
     "base/loop/": "a program's own sockets and signals: the log has it",
+    "base/mux/": "both ends are cellspan's own: a line on stderr has it, behind the name of the host",
+    "launchers/relay_child.c": "the kernel sets that variable, and the agent says which ways it has tried",
     "kernel/blobs/": "what it says of a file in memory, the log has",
     "kernel/merge/": "the kernel asks only for ranks and streams that are there",
     "worker/agent/net/": "agents speak to each other: the log has it, and users read which machine is gone",

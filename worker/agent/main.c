@@ -14,6 +14,7 @@
 #endif
 
 #include "base/log.h"
+#include "base/mux/forward.h"
 #include "base/cmdline.h"
 #include "base/process.h"
 #include "base/random.h"
@@ -26,6 +27,7 @@
 #include "worker/agent/net/secret.h"
 #include "worker/agent/notice.h"
 #include "worker/agent/private.h"
+#include "worker/agent/relay_end.h"
 #include "worker/agent/sent_folder.h"
 #include "protocol/route.h"
 
@@ -50,7 +52,7 @@ struct program {
 
 struct agent_line {
     struct agent_args args;
-    const char *agent_from, *in, *seal, *sigterm;
+    const char *agent_from, *in, *relay, *seal, *sigterm;
     bool help, version, sealed;
 };
 
@@ -73,6 +75,8 @@ static const struct cmdline_row rows[] = {
       offsetof(struct agent_line, sealed) },
     { "seal", "KEY", "print CELLSPAN_SECRET, sealed for the agent that has printed KEY",
       offsetof(struct agent_line, seal) },
+    { "relay", "FOLDER", "for an agent there that can't reach its kernel: see docs/launchers.md",
+      offsetof(struct agent_line, relay) },
     { "help", NULL, "this text", offsetof(struct agent_line, help) },
     { "version", NULL, "print the version", offsetof(struct agent_line, version) },
     { NULL, NULL, NULL, 0 },
@@ -84,7 +88,8 @@ static void print_help(void)
         "usage: cellspan-agent --connect ENDPOINT[,ENDPOINT...] [--node NAME] [--python PATH] [--cwd DIR]\n"
         "                      [--agent-from NAME[,NAME...]] [--stdin none] [--sealed]\n"
         "                      [--sigterm-notice SECONDS]\n"
-        "       cellspan-agent --seal KEY\n\n"
+        "       cellspan-agent --seal KEY\n"
+        "       cellspan-agent --relay FOLDER\n\n"
         "Looks after the ranks of one node for a cellspan kernel, which starts it, or has an engine start it. It "
         "ends when its\n"
         "stdin or its parent process does. To dial a tcp endpoint it needs CELLSPAN_AGENT and CELLSPAN_SECRET, in "
@@ -140,6 +145,8 @@ static int read_args(int argc, char **argv, struct program *h, struct agent_args
         rc = err_set(&err, "--stdin %.200s: write none, or leave the option out", line.in);
     else if (rc == 0 && line.seal)
         rc = seal(line.seal, &err);
+    else if (rc == 0 && line.relay)
+        rc = relay_end_run(line.relay, &err);
     else if (rc == 0 && line.in && line.sealed)
         rc = err_set(&err, "--sealed and --stdin %.20s: leave one of them out", line.in);
     else if (rc == 0 && args->connect && (rc = read_sigterm(&h->notice, line.sigterm, &err)) == 0)
@@ -246,6 +253,8 @@ static int take_secret(struct program *h, const char *connect, struct err *err)
         rc = 0;
     else if (rc == 0 && (rc = take_handed(h, &handed, err)) == 0)
         join_keys(&h->join, &handed.secret, handed.index, handed.turn);
+    h->join.offered = getenv(RELAY_OFFER) != NULL;
+    (void)unsetenv(RELAY_OFFER);
     if (h->agent_from)
         secret_leave_mpi();
     secret_wipe(&handed.secret);
@@ -377,7 +386,7 @@ int main(int argc, char **argv)
         goto failed;
     /* before the guard starts: it removes the folder if the agent can't */
     open_folder(&h, args.connect);
-    args.folder = h.folder;
+    args.folder = h.join.folder = h.folder;
     if (join_is_remote(args.connect)) {
         const int rc = guard_start(argc, argv, args.node, &h.join.keys, &status, &err);
 

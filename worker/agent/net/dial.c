@@ -50,6 +50,7 @@ struct dial {
     unsigned probes; /* probes without a result yet */
     bool names;
     struct watch *timer, *limit, *look;
+    uint64_t more_ns;
     dial_f f;
     void *arg;
     bool once;
@@ -91,6 +92,11 @@ const char *dial_words(int error)
 
 /* ---- one endpoint ---- */
 
+static bool is_relay(const struct try *t)
+{
+    return strncmp(t->endpoint, DIAL_RELAY, strlen(DIAL_RELAY)) == 0;
+}
+
 static void try_close(struct try *t)
 {
     watch_clear(&t->watch);
@@ -130,7 +136,8 @@ static void succeed(struct try *t)
                                 .socket = t->socket,
                                 .own = { .size = sizeof found.own.socket } };
 
-    if (t->fd < 0 || getsockname(t->fd, (struct sockaddr *)&found.own.socket, &found.own.size) < 0)
+    if (t->fd < 0 || is_relay(t) ||
+        getsockname(t->fd, (struct sockaddr *)&found.own.socket, &found.own.size) < 0)
         found.own.size = 0;
     watch_clear(&t->watch);
     watch_clear(&t->again);
@@ -312,6 +319,8 @@ static const char *words_of(const struct try *t)
 {
     if (t->words[0])
         return t->words;
+    if (is_relay(t) && !t->connected)
+        return "it has not come up";
     if (t->lookup)
         return host_lookup_why(t->lookup);
     if (t->refused)
@@ -338,6 +347,8 @@ static int tell_try(struct buf *out, const struct try *t)
     struct address a;
     struct err err = { "" };
 
+    if (is_relay(t))
+        return buf_addf(out, "the launcher's relay (%s)", words);
     if (!t->named[0])
         return buf_addf(out, "%s (%s)", t->endpoint, words);
     if (address_parse(slice_text(t->endpoint), &a, &err) == 0)
@@ -402,7 +413,7 @@ static void probe(struct dial *d)
         struct try *t = &d->try[i];
 
         t->error = 0;
-        if (!t->words[0] && !t->lookup && !t->connected &&
+        if (!t->words[0] && !t->lookup && !t->connected && !is_relay(t) &&
             (t->probe = tcp_probe_start(d->loop, slice_text(t->endpoint), probed, t, &err)))
             d->probes++;
     }
@@ -426,6 +437,15 @@ static void look(void *arg)
         judge(d);
 }
 
+/* Has an endpoint taken the connection, and not answered yet? */
+static bool one_may_answer(const struct dial *d)
+{
+    for (unsigned i = 0; i < d->n; i++)
+        if (d->try[i].fd >= 0)
+            return !dial_was_refused(d);
+    return false;
+}
+
 /* ZeroMQ does not say why it can't connect. A plain tcp connection does. */
 static void limit_is_over(void *arg)
 {
@@ -435,6 +455,11 @@ static void limit_is_over(void *arg)
     if (d->reported) {
         for (unsigned i = 0; i < d->n; i++)
             try_close(&d->try[i]);
+        return;
+    }
+    if (d->more_ns && one_may_answer(d)) {
+        loop_timer_again(d->limit, d->more_ns);
+        d->more_ns = 0;
         return;
     }
     d->reported = true;
@@ -501,7 +526,7 @@ static void add(struct dial *d, struct slice endpoint)
     const char *colon;
 
     snprintf(t->endpoint, sizeof t->endpoint, "%.*s", SLICE_ARG(endpoint));
-    if (address_parse(endpoint, &a, &err) == 0)
+    if (is_relay(t) || address_parse(endpoint, &a, &err) == 0)
         return;
     if (d->names) {
         struct err why = { "" };
@@ -537,6 +562,7 @@ struct dial *dial_start(struct loop *loop, const struct dial_to *to, dial_f f, v
     d->own = *to->own;
     memcpy(d->server, to->server, KEY_SIZE);
     d->once = to->once;
+    d->more_ns = to->more_ns;
     d->f = f;
     d->arg = arg;
     d->names = to->names;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dial.h - finds out which of several tcp endpoints leads to the holder of a key. They are tried
+/* dial.h - finds out which of several endpoints leads to the holder of a key. They are tried
  * one shortly after the other, and the first one on which CURVE succeeds is used. So another
  * program at the same port, or a bridge whose address every host has, is not taken for the right
  * server. Endpoints that fail are tried again until the limit, because networks may come up late
@@ -24,15 +24,20 @@ struct host_lookup;
 #define DIAL_MAX           64u /* endpoints; further ones are not tried */
 #define DIAL_ADDRESSES     8u  /* of one name; further ones are not tried */
 #define DIAL_ENDPOINT_SIZE 300u
+#define DIAL_RELAY         "ipc://"
 
 struct dial_to {
-    struct slice endpoints; /* tcp://…, separated by commas; borrowed for the call */
+    /* tcp://…, or ipc://…, the socket of a relay that may come later; separated by commas; borrowed
+     * for the call */
+    struct slice endpoints;
     bool names;             /* names of hosts are looked up; else they are no endpoints */
     void *context;          /* of ZeroMQ; borrowed */
     const struct keys *own; /* copied */
     const unsigned char *server;
     uint64_t limit_ns;
-    bool once; /* each endpoint is tried once, and nobody finds out why it does not answer */
+    uint64_t
+        more_ns; /* so much longer, if an endpoint has taken the connection by then: it is busy */
+    bool once;   /* each endpoint is tried once, and nobody finds out why it does not answer */
 };
 
 struct dial_found {

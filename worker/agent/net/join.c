@@ -12,6 +12,7 @@
 #include <zmq.h>
 
 #include "base/log.h"
+#include "base/mux/forward.h"
 #include "base/settings.h"
 #include "protocol/route.h"
 #include "protocol/span_fields.h"
@@ -22,6 +23,8 @@
 #define IO_THREADS    2
 #define NEVER_NS      (UINT64_MAX / 2)
 #define ADDRESSES_MAX 4096u /* HELLO's limit */
+/* how long the kernel is dialed directly before a relay is wanted, if it can be had */
+#define DIRECT_NS (4 * NS_PER_S)
 
 bool join_is_remote(const char *connect)
 {
@@ -96,7 +99,25 @@ static void tell_ranks(struct slice addresses)
     (void)setenv("CELLSPAN_IFNAME", text, 1);
 }
 
+/* The address at which ssh has reached this host, whose sshd says it: "CLIENT PORT SERVER PORT". */
+static bool ssh_address(struct address *a)
+{
+    const char *text = getenv("SSH_CONNECTION");
+    char server[ADDRESS_TEXT_SIZE], endpoint[ADDRESS_TEXT_SIZE + 16];
+
+    if (!text || sscanf(text, "%*s %*s %63s", server) != 1)
+        return false;
+    snprintf(endpoint, sizeof endpoint, strchr(server, ':') ? "tcp://[%s]:1" : "tcp://%s:1",
+             server);
+    return address_parse(slice_text(endpoint), a, NULL) == 0;
+}
+
 /* ---- the line ---- */
+
+static const char *endpoints_of(const struct join *j)
+{
+    return j->with_relay ? j->with_relay : j->connect;
+}
 
 /* socket: already connected to the kernel; NULL: the endpoint is dialed. */
 static int open_line(struct join *j, const char *endpoint, void *socket, struct err *err)
@@ -107,7 +128,8 @@ static int open_line(struct join *j, const char *endpoint, void *socket, struct 
         .context = j->context,
         .keys = j->has_keys ? &j->keys : NULL,
         .kernel = j->kernel_key,
-        .again = j->has_keys ? j->connect : NULL,
+        .again = j->has_keys ? endpoints_of(j) : NULL,
+        .relayed = j->relayed,
         .handler = j->handler,
     };
 
@@ -143,14 +165,39 @@ static void unreached(struct join *j, const char *why)
     buf_release(&text);
 }
 
+static int dial(struct join *j, struct err *err);
+
+/* Asks the launcher for a relay, and dials its socket as well. Direct ways are tried on: a network
+ * may be slow. -1: it can't be. */
+static int want_relay(struct join *j, const char *why, struct err *err)
+{
+    struct buf all = BUF_INIT;
+
+    if (!j->offered || !j->folder || j->with_relay)
+        return -1;
+    if (buf_addf(&all, "%s," DIAL_RELAY "%s/" RELAY_SOCKET, j->connect, j->folder) < 0)
+        return -1;
+    j->with_relay = buf_take(&all);
+    if (!(j->relayed = relayed_open(j->folder, err)))
+        return -1;
+    log_info("agent", "a relay is wanted: %s", why);
+    printf(RELAY_WANTED "%s\t%s\n", j->folder, why);
+    fflush(stdout);
+    dial_stop(j->dial);
+    j->dial = NULL;
+    return dial(j, err);
+}
+
 static void reached(void *arg, const struct dial_found *found, const char *why)
 {
     struct join *j = arg;
     struct buf text = BUF_INIT;
+    struct address own;
     struct err err = { "" };
 
     if (!found) {
-        unreached(j, why);
+        if (want_relay(j, why, &err) < 0)
+            unreached(j, why);
         return;
     }
     if (open_line(j, found->endpoint, found->socket, &err) < 0 ||
@@ -158,7 +205,8 @@ static void reached(void *arg, const struct dial_found *found, const char *why)
         give_up(j, err.text[0] ? err.text : "is out of memory");
         return;
     }
-    if (address_list(found->own.size ? &found->own : NULL, &text) < 0)
+    own = found->own;
+    if (address_list(own.size || ssh_address(&own) ? &own : NULL, &text) < 0)
         log_error("agent", "out of memory: the kernel hears of no addresses");
     tell_ranks(buf_slice(&text));
     say_hello(j->kernel, cut(buf_slice(&text)));
@@ -168,12 +216,14 @@ static void reached(void *arg, const struct dial_found *found, const char *why)
 
 static int dial(struct join *j, struct err *err)
 {
-    const struct dial_to to = { .endpoints = slice_text(j->connect),
+    const bool short_one = j->offered && j->folder && !j->with_relay && DIRECT_NS < j->limit_ns;
+    const struct dial_to to = { .endpoints = slice_text(endpoints_of(j)),
                                 .names = true,
                                 .context = j->context,
                                 .own = &j->keys,
                                 .server = j->kernel_key,
-                                .limit_ns = j->limit_ns };
+                                .limit_ns = short_one ? DIRECT_NS : j->limit_ns,
+                                .more_ns = short_one ? j->limit_ns - DIRECT_NS : 0 };
 
     return (j->dial = dial_start(j->kernel->loop, &to, reached, j, err)) ? 0 : -1;
 }
@@ -203,6 +253,9 @@ void join_release(struct join *j)
         zmq_ctx_term(j->context);
     keys_wipe(&j->keys);
     free(j->endpoint);
-    j->endpoint = NULL;
+    free(j->with_relay);
+    relayed_close(j->relayed);
+    j->endpoint = j->with_relay = NULL;
+    j->relayed = NULL;
     j->context = NULL;
 }

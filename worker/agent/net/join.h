@@ -4,6 +4,10 @@
 #ifndef WORKER_AGENT_NET_JOIN_H
 #define WORKER_AGENT_NET_JOIN_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "base/err.h"
 #include "base/loop/loop.h"
 #include "protocol/keys.h"
@@ -15,16 +19,22 @@
 struct dial;
 struct kernel_link;
 
-/* Kernel and connect are set by its owner; everything else is zero at first. */
+/* Kernel, connect, folder and offered are set by its owner; everything else is zero at first. */
 struct join {
     struct kernel_link *kernel;    /* borrowed */
     const char *connect;           /* the kernel's endpoints, separated by commas; borrowed */
+    const char *folder;            /* the agent's, for a relay; borrowed; NULL: it has none */
+    bool offered;                  /* the launcher starts a relay if it is asked for one */
     struct uplink_handler handler; /* of the uplink */
     struct keys keys;              /* the agent's; wiped when the uplink is open */
     unsigned char kernel_key[KEY_SIZE];
     bool has_keys;  /* false: the kernel is on this machine */
     char *endpoint; /* to which the uplink was opened */
-    void *context;  /* of ZeroMQ, if the kernel is on another machine; it outlives the uplink */
+    /* once a relay is wanted: all endpoints, with its own; NULL: before that. Owned, as its count
+     */
+    char *with_relay;
+    _Atomic uint64_t *relayed;
+    void *context; /* of ZeroMQ, if the kernel is on another machine; it outlives the uplink */
     struct dial *dial;
     struct watch *limit; /* for WELCOME to arrive */
     uint64_t limit_ns;

@@ -526,6 +526,7 @@ struct uplink *uplink_open(struct loop *loop, const struct uplink_config *config
     }
     u->loop = loop;
     silence_init(&u->silence, loop, &silence);
+    u->silence.meter.relayed = config->relayed;
     u->line.socket = config->socket;
     u->handler = config->handler;
     u->own_context = !config->context;

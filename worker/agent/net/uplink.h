@@ -6,6 +6,7 @@
 #ifndef WORKER_AGENT_NET_UPLINK_H
 #define WORKER_AGENT_NET_UPLINK_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "base/buf.h"
@@ -48,6 +49,8 @@ struct uplink_config {
     /* the kernel's endpoints, separated by commas, to dial when the connection has ended; needs
      * keys. NULL: the agent does not resume */
     const char *again;
+    /* counts what a relay receives; borrowed; NULL: there is none */
+    const _Atomic uint64_t *relayed;
     struct uplink_handler handler;
 };
 

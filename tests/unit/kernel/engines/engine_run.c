@@ -236,7 +236,9 @@ static void home_has_changed_its_environment(void)
     setenv("ENGINE_TEST_SET", "old", 1);
     setenv("ENGINE_TEST_GONE", "old", 1);
     setenv("ENGINE_TEST_SETTLED", "old", 1);
-    ok(engine_environment_make(&e, "/usr/bin/python3", &secret, changes, &err) == 0 && !e.v[e.n],
+    ok(engine_environment_make(&e, "/usr/bin/python3", "tcp://127.0.0.1:1", &secret, changes,
+                               &err) == 0 &&
+           !e.v[e.n],
        "an engine's environment");
     is_text(value_in(&e, "ENGINE_TEST_SET", &n), "new", "what home has set");
     is_int(n, 1, "once");
@@ -248,7 +250,8 @@ static void home_has_changed_its_environment(void)
        "home can't change the secret");
     is_text(value_in(&e, "a", &n), "(none)", "nor set what is no name");
     engine_environment_release(&e);
-    ok(engine_environment_make(&e, NULL, NULL, changes, &err) == 0, "one without the secret");
+    ok(engine_environment_make(&e, NULL, "tcp://127.0.0.1:1", NULL, changes, &err) == 0,
+       "one without the secret");
     is_text(value_in(&e, "CELLSPAN_SECRET", &n), "(none)", "which home can't set either");
     engine_environment_release(&e);
     json_decref(changes);
