@@ -10,6 +10,7 @@
 
 /* how long a cell waits for the callback of a widget before the callback is interrupted */
 #define CALLBACK_LIMIT_NS (5 * NS_PER_S)
+#define NO_ROOM_NS        (5 * NS_PER_S) /* between two lines about what is dropped */
 
 /* ---- messages that ranks have not answered ---- */
 
@@ -285,6 +286,23 @@ static bool open_one(struct notebook *nb, struct request *r, struct slice id)
         return false;
     control(nb, r, id, "");
     return true;
+}
+
+bool notebook_has_room(struct notebook *nb, uint32_t worker, const struct request *parent)
+{
+    const struct node *full = notebook_full_node(nb, notebook_node_of(nb, worker));
+    struct buf line = BUF_INIT;
+
+    if (!full || notebook_now(nb) < nb->comms.no_room_ns)
+        return !full;
+    nb->comms.no_room_ns = notebook_now(nb) + NO_ROOM_NS;
+    if (buf_addf(&line,
+                 "cellspan: %s is slow to take what was sent to it: until it is not, what you do "
+                 "with widgets or the debugger does not reach its ranks\n",
+                 full->name) == 0)
+        publish_stream(nb, parent, 2, buf_slice(&line));
+    buf_release(&line);
+    return false;
 }
 
 /* Must it be dropped? Then the page does not wait for an answer. What closes a comm is small, and

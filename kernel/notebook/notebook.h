@@ -173,7 +173,7 @@ struct comm_list {
     /* owned: ids of the closed comms for which pages still need a comm_close; or NULL */
     json_t *closing;
     struct request *closes;          /* owned reference: the parent of these comm_close messages */
-    uint64_t no_room_ns;             /* send.c says what is dropped not before then */
+    uint64_t no_room_ns;             /* comm_routes.c says what is dropped not before then */
     struct comm_callback *callbacks; /* owned, in the order in which they were sent */
 };
 
@@ -280,9 +280,6 @@ int notebook_send_to(struct notebook *nb, const uint32_t *workers, size_t n, con
 typedef bool (*rank_wanted_f)(const struct rank *r, const void *arg);
 int notebook_send_ranks(struct notebook *nb, const struct group *g, rank_wanted_f wanted,
                         const void *arg, const struct span *m, struct err *err);
-/* May a message of a page be sent to this worker? false: it must be dropped, which a line under
- * `parent` says now and then. */
-bool notebook_has_room(struct notebook *nb, uint32_t worker, const struct request *parent);
 bool rank_in_set(const struct rank *r, const void *ranks); /* arg is a struct ranks */
 /* for messages that need no answer */
 void notebook_send(struct notebook *nb, uint32_t worker, const struct span *m);
@@ -379,6 +376,9 @@ size_t subshell_text_waiting(const struct subshell *s); /* bytes */
 void subshell_text_release(struct subshell *s);
 
 /* ---- comm_routes.c ---- */
+/* May a message of a page be sent to this worker? false: it must be dropped, which a line under
+ * `parent` says now and then. */
+bool notebook_has_room(struct notebook *nb, uint32_t worker, const struct request *parent);
 /* A comm message of a page: false: it is for home. */
 MUST_USE bool comm_routes_take(struct notebook *nb, struct request *r);
 void comm_routes_info(struct notebook *nb, struct request *r); /* comm_info_request */

@@ -7,8 +7,6 @@
 
 #include "base/log.h"
 
-#define NO_ROOM_NS (5 * NS_PER_S) /* between two lines about what is dropped */
-
 static bool is_asked_of_home(const struct span *m)
 {
     return m->worker == SPAN_WORKER_HOME &&
@@ -103,23 +101,6 @@ int notebook_send_ranks(struct notebook *nb, const struct group *g, rank_wanted_
 bool rank_in_set(const struct rank *r, const void *ranks)
 {
     return ranks_has(ranks, r->number);
-}
-
-bool notebook_has_room(struct notebook *nb, uint32_t worker, const struct request *parent)
-{
-    const struct node *full = notebook_full_node(nb, notebook_node_of(nb, worker));
-    struct buf line = BUF_INIT;
-
-    if (!full || notebook_now(nb) < nb->comms.no_room_ns)
-        return !full;
-    nb->comms.no_room_ns = notebook_now(nb) + NO_ROOM_NS;
-    if (buf_addf(&line,
-                 "cellspan: %s is slow to take what was sent to it: until it is not, what you do "
-                 "with widgets or the debugger does not reach its ranks\n",
-                 full->name) == 0)
-        publish_stream(nb, parent, 2, buf_slice(&line));
-    buf_release(&line);
-    return false;
 }
 
 void notebook_send(struct notebook *nb, uint32_t worker, const struct span *m)
