@@ -72,7 +72,12 @@ bool peer_times_beat_due(const struct beat *b, const struct peer_times *p, uint6
     return since(older, now) + beat_wait(b) > b->timeout_ns / PARTS;
 }
 
+uint64_t peer_times_silence_ns(const struct peer_times *p, uint64_t known)
+{
+    return since(p->heard, known);
+}
+
 bool peer_times_lost(const struct beat *b, const struct peer_times *p, uint64_t known)
 {
-    return since(p->heard, known) >= b->timeout_ns;
+    return peer_times_silence_ns(p, known) >= b->timeout_ns;
 }

@@ -40,6 +40,8 @@ void peer_times_heard(struct peer_times *p, uint64_t now);
 void peer_times_allow_late(struct peer_times *p, uint64_t late, uint64_t now);
 /* a BEAT is to be sent */
 bool peer_times_beat_due(const struct beat *b, const struct peer_times *p, uint64_t now);
+/* For how long the peer has been silent at the time `known`. */
+uint64_t peer_times_silence_ns(const struct peer_times *p, uint64_t known);
 /* Has the peer been silent for too long at the time `known`? For a peer that is reached through
  * other peers, `known` is the time at which those were last heard, because its messages may still
  * be there. */

@@ -267,6 +267,11 @@ static void on_lost(void *arg, unsigned node, const char *why)
     dispatch_lost(k->notebook, node, why);
 }
 
+static void on_awaited(void *arg, unsigned node)
+{
+    dispatch_awaited(((struct kernel *)arg)->notebook, node);
+}
+
 static void on_engine(void *arg, unsigned engine, enum engine_event event, const char *text)
 {
     dispatch_engine(((struct kernel *)arg)->notebook, engine, event, text);
@@ -404,7 +409,7 @@ static int open_notebook(struct kernel *k, const struct arguments *o, struct err
 static int start_agents(struct kernel *k, const struct arguments *o, struct err *err)
 {
     const struct agents_handler handler = {
-        .message = on_message, .up = on_up, .lost = on_lost, .arg = k
+        .message = on_message, .up = on_up, .lost = on_lost, .awaited = on_awaited, .arg = k
     };
     struct engines_config engines = {
         .python = o->python, .event = on_engine, .replaced = on_replaced, .arg = k

@@ -33,6 +33,8 @@ int agents_send(struct agents *a, const uint32_t *workers, size_t n, const struc
 int agents_send_nodes(struct agents *a, const unsigned *nodes, size_t n, const struct span *m,
                       struct err *err)
 {
+    for (size_t k = 0; m->kind == SPAN_QUIT && k < n; k++)
+        node_failures_give_up(a, node_table_get(&a->nodes, nodes[k]));
     return to_agents_nodes(&a->out, nodes, n, m, err);
 }
 
@@ -136,6 +138,9 @@ struct agents *agents_create(struct loop *loop, const char *folder,
     a->handler = *events;
     a->out = (struct to_agents){ .clock = loop_clock(loop), .fan.nodes = &a->nodes };
     beat_init(&a->beat, setting_value(SETTING_HEARTBEAT_TIMEOUT), clock_now(a->out.clock));
+    a->resume_ns = setting_value(SETTING_RESUME);
+    if (a->resume_ns < a->beat.timeout_ns)
+        a->resume_ns = a->beat.timeout_ns;
     if (agents_blobs_init(&a->blobs, &a->out, err) == 0 && add_here(a, err) == 0 &&
         listen_here(&a->listen, loop, folder, &handler, err) == 0 &&
         node_failures_watch(a, err) == 0)

@@ -24,6 +24,8 @@ struct agents_handler {
     void (*up)(void *arg, unsigned node); /* not called for NODE_HERE */
     /* A node is gone with all of its workers, or it will not come. `why` is for the user. */
     void (*lost)(void *arg, unsigned node, const char *why);
+    /* It is shown as away from now on (struct node, awaited), or no more. NULL: not wanted. */
+    void (*awaited)(void *arg, unsigned node);
     void *arg;
 };
 
@@ -41,7 +43,8 @@ MUST_USE int agents_place(struct agents *a, uint32_t worker, unsigned node);
  * that lack the blob get it first. */
 MUST_USE int agents_send(struct agents *a, const uint32_t *workers, size_t n, const struct span *m,
                          struct err *err);
-/* To the agents themselves. */
+/* To the agents themselves. After QUIT nobody waits for those that are away: they are lost soon,
+ * but not within the call. */
 MUST_USE int agents_send_nodes(struct agents *a, const unsigned *nodes, size_t n,
                                const struct span *m, struct err *err);
 /* Asks all agents that are up to end their workers and themselves. */

@@ -137,8 +137,10 @@ static void tell_welcome(struct agents *a, struct node_link *link)
                       .v[F_WELCOME_WINDOW].u64 = WINDOW,
                       .v[F_WELCOME_NUMBER].u64 = link->node.number };
 
-    if (link->node.number != NODE_HERE) /* this machine's agent sees the end of its stdin */
+    if (link->node.number != NODE_HERE) { /* this machine's agent sees the end of its stdin */
         m.v[F_WELCOME_TIMEOUT_MS].u64 = a->beat.timeout_ns / NS_PER_MS;
+        m.v[F_WELCOME_RESUME_MS].u64 = a->resume_ns / NS_PER_MS;
+    }
     peer_times_start(&link->times, clock_now(a->out.clock));
     to_agents_tell(&a->out, link, &m);
     to_agents_flush(link);
@@ -177,6 +179,7 @@ static void move(struct agents *a, struct node_link *link, const struct router_m
     link->away = false;
     if (!link->engine_ended) {
         link->lost_at_ns = 0;
+        link->engine_report = NULL;
         link->node.leaving = false;
     }
     attach(link, arrival);

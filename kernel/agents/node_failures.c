@@ -13,6 +13,8 @@
 #define ENGINE_REPORT_NS (3 * NS_PER_S)
 #define ENDED_NS         (400 * NS_PER_MS)
 
+#define CLOSED "its agent has ended, or was cut off: the connection was closed"
+
 /* ---- nodes ---- */
 
 static void forget_credit(struct agents *a, unsigned node)
@@ -112,7 +114,7 @@ void node_failures_expect(struct agents *a, struct node_link *link)
     if (link->node.state != NODE_UP)
         return;
     at_ns = clock_now(a->out.clock) + (link->engine_ended ? ENDED_NS
-                                       : link->away       ? a->beat.timeout_ns
+                                       : link->away       ? a->resume_ns
                                                           : ENGINE_REPORT_NS);
     if (!link->lost_at_ns || at_ns < link->lost_at_ns)
         link->lost_at_ns = at_ns;
@@ -143,15 +145,76 @@ void node_failures_disconnected(void *agents, struct router *r, int fd)
 
 /* ---- silence ---- */
 
+/* Its launcher is gone: an agent that can be reached need not wait for what it learns by itself. */
+static void quit(struct agents *a, unsigned node)
+{
+    const struct span m = { .kind = SPAN_QUIT };
+    struct err err = { "" };
+
+    if (to_agents_nodes(&a->out, &node, 1, &m, &err) < 0)
+        log_info("agents", "%s", err.text);
+}
+
+/* How long it may be silent. */
+static uint64_t limit_ns(const struct agents *a, const struct node_link *link)
+{
+    return link->resumes ? a->resume_ns : a->beat.timeout_ns;
+}
+
 static void silent(struct agents *a, struct node_link *link)
 {
     char why[160];
 
     snprintf(why, sizeof why, "nothing was heard from it%s%.64s for %g s",
              *link->node.address ? " at " : "", link->node.address,
-             (double)a->beat.timeout_ns / (double)NS_PER_S);
+             (double)limit_ns(a, link) / (double)NS_PER_S);
     link->node.silent = true;
     node_failures_lose(a, link, why);
+}
+
+/* Nobody knows why its connection has ended, or the engine has said it. */
+static void overdue(struct agents *a, struct node_link *link)
+{
+    const double waited_s = (double)a->resume_ns / (double)NS_PER_S;
+    char why[160];
+
+    snprintf(why, sizeof why,
+             link->away && a->resume_ns > a->beat.timeout_ns ? CLOSED
+                 ", and it has not come back within %g s"
+                                                             : CLOSED,
+             waited_s);
+    link->node.silent = link->node.awaited || (link->away && !link->engine_report);
+    if (link->engine_ended && !link->away)
+        quit(a, link->node.number);
+    node_failures_lose(a, link, link->engine_report ? link->engine_report : why);
+}
+
+/* Not at once: the caller may be in the midst of what the loss changes. */
+void node_failures_give_up(struct agents *a, struct node_link *link)
+{
+    if (!link->node.awaited || link->engine_ended)
+        return;
+    link->engine_report = "it was away, and the interrupted cell waited for it no longer";
+    link->lost_at_ns = clock_now(a->out.clock);
+}
+
+/* Is it shown as away from now on, or no more? */
+static void show(struct agents *a, struct node_link *link, uint64_t now)
+{
+    const uint64_t known = link->away ? now : node_link_known_ns(link, now);
+    const bool awaited =
+        link->node.state == NODE_UP && link->resumes && a->resume_ns > a->beat.timeout_ns &&
+        (peer_times_lost(&a->beat, &link->times, known) || (link->node.awaited && link->away));
+    const bool news = awaited != link->node.awaited;
+
+    link->node.awaited = awaited;
+    if (awaited) {
+        link->node.heard_ns = link->times.heard;
+        link->node.until_ns = link->lost_at_ns ? link->lost_at_ns
+                                               : link->times.heard + a->resume_ns;
+    }
+    if (news && a->handler.awaited)
+        a->handler.awaited(a->handler.arg, link->node.number);
 }
 
 static void send_beats(struct agents *a, uint64_t now)
@@ -169,7 +232,7 @@ static void send_beats(struct agents *a, uint64_t now)
 static bool is_silent(const struct agents *a, const struct node_link *link, uint64_t now)
 {
     return link->node.state == NODE_UP && !link->away &&
-           peer_times_lost(&a->beat, &link->times, node_link_known_ns(link, now));
+           peer_times_silence_ns(&link->times, node_link_known_ns(link, now)) >= limit_ns(a, link);
 }
 
 static bool is_overdue(const struct node_link *link, uint64_t now)
@@ -198,7 +261,7 @@ static void allow_late_all(struct agents *a, uint64_t late, uint64_t now)
             continue;
         if (link->away)
             link->lost_at_ns += late;
-        if (late >= BEAT_SUSPENDED_NS)
+        if (late >= BEAT_SUSPENDED_NS && !link->node.awaited)
             peer_times_start(&link->times, now);
         else if (meter_moved(&link->meter)) /* a part of a large message */
             peer_times_heard(&link->times, now);
@@ -221,15 +284,12 @@ static void check_beats(void *arg)
     for (size_t k = 1; k < a->nodes.n; k++) {
         struct node_link *link = a->nodes.link[k];
 
-        if (is_overdue(link, now)) {
-            link->node.silent = link->away && !link->engine_report;
-            node_failures_lose(
-                a, link,
-                link->engine_report
-                    ? link->engine_report
-                    : "its agent has ended, or was cut off: the connection was closed");
-        } else if (is_silent(a, link, now))
+        if (is_overdue(link, now))
+            overdue(a, link);
+        else if (is_silent(a, link, now))
             silent(a, link);
+        else
+            show(a, link, now);
     }
     send_beats(a, now);
     loop_timer_again(a->beat_timer, beat_wait(&a->beat));

@@ -43,6 +43,18 @@ void engine_lost(struct notebook *nb, unsigned node, const char *why);
 void engine_replaced(struct notebook *nb, unsigned node, unsigned by);
 void engine_event(struct notebook *nb, unsigned engine, enum engine_event event, const char *text);
 
+/* ---- away_nodes.c ---- */
+bool away_node_is(const struct notebook *nb, unsigned node); /* it is shown as away */
+/* The node is shown as away from now on, or no more: cells that need it say so. */
+void away_nodes_changed(struct notebook *nb, unsigned node);
+void away_nodes_begin(struct cell *c);       /* says which of its nodes are away */
+void away_nodes_interrupted(struct cell *c); /* says which of them the interrupt can't reach yet */
+/* The cell's ranks were killed: nobody waits for those of nodes that are away. */
+void away_nodes_give_up(struct cell *c);
+/* Names again those that have been silent for limit_ns, and not since before *reminded_ns, which
+ * becomes the time since when the last of them is. true: it waits for one. */
+bool away_nodes_remind(struct cell *c, uint64_t limit_ns, uint64_t *reminded_ns);
+
 /* ---- node_errors.c ---- */
 void node_errors_add(struct cell *c, unsigned node, const char *name, const char *why);
 void node_errors_poll(struct cell *c); /* fails the cell when no node is still starting */

@@ -421,6 +421,7 @@ static enum cell_outcome engine_poll(struct cell *c)
         return CELL_STAYS;
     if (!c->engine.here)
         settle(c->nb);
+    away_nodes_begin(c);
     return CELL_DONE;
 }
 

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/log.h"
+#include "kernel/cell/cell_nodes.h"
 #include "kernel/cell/cell_runs.h"
 #include "kernel/cell/live_status.h"
 #include "kernel/notebook/debugger.h"
@@ -117,9 +118,12 @@ static void fill(const struct cell *c, bool over, struct row_text *text, struct 
         const bool rests = !over && !receiving &&
                            is_in_collective(m, text[k].state, sizeof text[k].state);
 
+        const bool away = !over && m->state <= MEMBER_RUNNING && away_node_is(c->nb, r->node);
+
         row[k] = (struct status_rank){
             .rank = m->rank,
             .state = stopped              ? "at a breakpoint"
+                     : away               ? "away"
                      : receiving || rests ? text[k].state
                      : over               ? last_text(m)
                                           : state_text(m),
@@ -130,7 +134,7 @@ static void fill(const struct cell *c, bool over, struct row_text *text, struct 
                               : 0,
         };
         rank_usage_row(c->nb, r, &text[k].gauges, &row[k]);
-        if (row[k].suspended && !over && m->state == MEMBER_RUNNING) {
+        if (row[k].suspended && !over && !away && m->state == MEMBER_RUNNING) {
             row[k].state = "suspended"; /* as no rank at a breakpoint is */
             row[k].in_cell_ns = 0;
         }

@@ -281,11 +281,12 @@ static void give_up(struct cell *c)
     struct group *g = cell_runs(c) ? c->group : c->nb->group;
 
     stop_killed_cancel(c);
+    away_nodes_give_up(c);
     gone.v[F_EXITED_CAUSE].s = slice_text("is gone: it did not end when it was killed");
     for (unsigned k = 0; k < g->size; k++) {
         const uint32_t worker = g->rank[k].worker;
 
-        if (!worker || !is_stuck(c, &g->rank[k]))
+        if (!worker || !is_stuck(c, &g->rank[k]) || away_node_is(c->nb, g->rank[k].node))
             continue;
         output_note(
             c,

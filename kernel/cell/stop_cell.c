@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernel/cell/cell_nodes.h"
 #include "kernel/cell/cell_runs.h"
 #include "kernel/cell/cell_stops.h"
 #include "kernel/cell/error_text.h"
@@ -120,6 +121,7 @@ static void kill_running(struct cell *c)
     cell_send_running(c, &m);
     exchange_interrupt(c);
     stop_killed(c, 0);
+    away_nodes_give_up(c);
 }
 
 static void ask_stacks(struct cell *c)
@@ -231,6 +233,7 @@ void stop_by_interrupt(struct cell *c)
     } else if (c->stop.interrupts++ == 0) {
         c->stop.timers->interrupted_ns = notebook_now(c->nb);
         interrupt_running(c, PATIENT_DISCONNECT_NS);
+        away_nodes_interrupted(c);
     } else if (notebook_now(c->nb) - c->stop.timers->interrupted_ns >= IMPATIENT_NS)
         kill_running(c);
 }

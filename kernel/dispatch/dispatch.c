@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "kernel/cell/cell_nodes.h"
 #include "kernel/cell/notices.h"
 #include "kernel/dispatch/private.h"
 #include "kernel/notebook/debugger.h"
@@ -410,6 +411,14 @@ void dispatch_up(struct notebook *nb, unsigned node)
     (void)node;
     if (!nb->shutdown_asked)
         take_next(nb);
+}
+
+void dispatch_awaited(struct notebook *nb, unsigned node)
+{
+    if (nb->shutdown_asked)
+        return;
+    away_nodes_changed(nb, node);
+    take_next(nb);
 }
 
 static void lost_here(struct notebook *nb, const char *why)

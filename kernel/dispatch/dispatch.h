@@ -39,6 +39,8 @@ void dispatch_message(struct notebook *nb, unsigned node, uint32_t worker, const
 void dispatch_up(struct notebook *nb, unsigned node); /* a node of an engine is ready */
 /* the node's agent and all its workers are gone; `why` is for the user */
 void dispatch_lost(struct notebook *nb, unsigned node, const char *why);
+/* The node is shown as away from now on, or no more: see struct node, awaited */
+void dispatch_awaited(struct notebook *nb, unsigned node);
 /* The node `by` comes in place of this one, which is lost. */
 void dispatch_replaced(struct notebook *nb, unsigned node, unsigned by);
 void dispatch_engine(struct notebook *nb, unsigned engine, enum engine_event event,

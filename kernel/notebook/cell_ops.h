@@ -29,7 +29,7 @@ struct cell_ops {
      * no answer will come. */
     int (*send)(void *arg, const uint32_t *workers, size_t n, const struct span *m,
                 struct err *err);
-    /* to agents */
+    /* to agents; after QUIT a node that is away is not waited for any longer, but lost soon */
     int (*send_nodes)(void *arg, const unsigned *nodes, size_t n, const struct span *m,
                       struct err *err);
     /* Records the worker's node; call it before START. -1: memory is out */

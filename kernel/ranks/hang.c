@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "kernel/cell/cell_nodes.h"
 #include "kernel/cell/error_text.h"
 #include "kernel/cell/prompts.h"
 #include "kernel/ranks/ranks.h"
@@ -56,6 +57,7 @@ struct cell_hang {
     size_t asked_ended;    /* ranks that have ended the cell and have not */
     uint64_t asked_ns;     /* when they were asked */
     bool noticed;          /* a notice was shown */
+    uint64_t away_ns;      /* machines that are silent since then were named again */
     uint64_t ended_ns;     /* when a rank that has ended the cell was seen to launch more */
     uint64_t announced_ns; /* when a notice said that the cell fails; 0: none has */
     char nccl[256];        /* a line of NCCL's from it: ranks have launched unequal counts; or "" */
@@ -555,7 +557,8 @@ void hang_tick(struct cell *c, uint64_t now)
         return;
     }
     next_sample(c);
-    if (is_open(c))
+    /* a machine that is away is named instead of its processes, which can't answer */
+    if (is_open(c) && !away_nodes_remind(c, c->hang->limit_ns, &c->hang->away_ns))
         silent_ranks_tell(c, now_of(c), c->hang->limit_ns);
     if (c->hang->id && c->hang->asked == 0 && c->hang->asked_ended && is_open(c))
         judge_samples(c); /* some that have ended do not answer */

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "config.h"
+#include "kernel/cell/cell_nodes.h"
 #include "kernel/cell/live_status.h"
 #include "kernel/ranks/ranks.h"
 #include "kernel/status/status.h"
@@ -25,6 +26,8 @@ static void fill(struct notebook *nb, const struct rank *r, struct rank_usage_te
     rank_usage_row(nb, r, text, row);
     if (row->suspended && rank_alive(r))
         row->state = "suspended"; /* as no rank at a breakpoint is */
+    if (rank_alive(r) && away_node_is(nb, r->node))
+        row->state = "away";
 }
 
 /* The same rows for Python: a list of dicts. */

@@ -146,13 +146,22 @@ static void stdin_ready(void *arg, int fd, unsigned events)
 
 /* ---- the beginning ---- */
 
-/* ssh's ServerAliveInterval in seconds. ssh gives up after three of them, which is later than the
- * kernel's time-out: so it is the kernel that reports a silent host. */
+/* ssh's ServerAliveInterval in seconds. */
 static unsigned alive_interval(void)
 {
     const double seconds = (double)setting_value(SETTING_HEARTBEAT_TIMEOUT) / (double)NS_PER_S;
 
     return (unsigned)((seconds + 1.9) / 2); /* at least half of the time-out, and at least 1 */
+}
+
+/* How many of them ssh lets pass without an answer: it gives up later than the kernel, so that it
+ * is the kernel that reports a silent host. */
+static unsigned alive_count(void)
+{
+    const double seconds = (double)setting_value(SETTING_RESUME) / (double)NS_PER_S;
+    const unsigned count = (unsigned)(seconds / alive_interval()) + 2;
+
+    return count > 3 ? count : 3;
 }
 
 /* Composes ssh's command and options. For ssh the first value of an option counts: those of
@@ -163,7 +172,6 @@ static int compose_ssh(struct words *ssh, struct err *err)
         "-T",
         "-x",
         "-oBatchMode=yes",
-        "-oServerAliveCountMax=3",
         "-oTCPKeepAlive=yes",
         "-oControlMaster=no",
         "-oClearAllForwardings=yes",
@@ -171,7 +179,7 @@ static int compose_ssh(struct words *ssh, struct err *err)
         "-oRemoteCommand=none",
     };
     const char *command = setting_text(SETTING_SSH);
-    char interval[48];
+    char interval[48], count[48];
     struct err why = { "" };
 
     if (words_split(ssh, command && command[strspn(command, " \t")] ? command : "ssh", &why) < 0)
@@ -180,7 +188,9 @@ static int compose_ssh(struct words *ssh, struct err *err)
         if (words_add(ssh, ours[i]) < 0)
             return err_set(err, "out of memory");
     snprintf(interval, sizeof interval, "-oServerAliveInterval=%u", alive_interval());
-    return words_add(ssh, interval) < 0 ? err_set(err, "out of memory") : 0;
+    snprintf(count, sizeof count, "-oServerAliveCountMax=%u", alive_count());
+    return words_add(ssh, interval) < 0 || words_add(ssh, count) < 0 ? err_set(err, "out of memory")
+                                                                     : 0;
 }
 
 static int compose_line(struct fleet *f, struct err *err)

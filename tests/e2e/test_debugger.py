@@ -287,7 +287,7 @@ def test_ranks_on_other_machines(hosts):
 
 
 def test_ranks_of_a_lost_machine_do_not_stand(hosts):
-    nb = Debugged(env=dict(hosts.variables(), CELLSPAN_HEARTBEAT_TIMEOUT="8"))
+    nb = Debugged(env=dict(hosts.variables(), CELLSPAN_HEARTBEAT_TIMEOUT="8", CELLSPAN_RESUME="0"))
     try:
         cell, threads = two_stand_on_machines(nb)
         names = nb.names()

@@ -19,7 +19,8 @@ from client import values
 from engines import HOST_TOOLS, Hosts, bring_up
 from processes import wait_until
 
-TIMEOUT = 8  # CELLSPAN_HEARTBEAT_TIMEOUT, seconds: who stands still for longer is lost, and on a busy machine some do for seconds
+TIMEOUT = 8  # CELLSPAN_HEARTBEAT_TIMEOUT, seconds: who stands still for longer is lost, as nobody waits for it (CELLSPAN_RESUME=0);
+# on a busy machine some do for seconds
 PATIENT = 60  # the same where nobody is to be lost
 SOON = 120  # seconds; far off, to catch what hangs
 UP = 120  # seconds for ranks to come up on two hosts; as far off
@@ -54,7 +55,7 @@ def notebook(net, fresh):
     ssh itself would give a silent host up after 15 s: which of the two comes first is not to be chance."""
     def make(timeout=TIMEOUT, **env):
         ssh = {"CELLSPAN_SSH": net.variables()["CELLSPAN_SSH"] + " -o ServerAliveCountMax=100"}
-        return fresh(env=dict(ssh, CELLSPAN_HEARTBEAT_TIMEOUT=str(timeout), **env))
+        return fresh(env=dict(ssh, CELLSPAN_HEARTBEAT_TIMEOUT=str(timeout), CELLSPAN_RESUME="0", **env))
 
     return make
 
@@ -137,7 +138,7 @@ def test_a_link_that_is_down_for_3_s_loses_nothing(notebook, net):
 @pytest.mark.limit(400)
 def test_ssh_waits_as_long_as_the_timeout_says(net, fresh):
     """With its own options ssh would give a host up after 15 to 20 s of silence, whatever the timeout is."""
-    nb = fresh(env=dict(net.variables(), CELLSPAN_HEARTBEAT_TIMEOUT="90"))
+    nb = fresh(env=dict(net.variables(), CELLSPAN_HEARTBEAT_TIMEOUT="90", CELLSPAN_RESUME="0"))
     nb.ok(BOTH, limit=UP)
     cell = nb.start(TICKS % 400)
     nb.wait_shown(cell, "[2] tick 3")

@@ -296,7 +296,7 @@ def test_ssh_goes_through_a_jump_host(launch, hosts, tmp_path):
 
 
 def test_ssh_tells_that_a_connection_broke(launch, hosts):
-    one = launch("ssh", spec="h1,h2", env=hosts.variables())
+    one = launch("ssh", spec="h1,h2", env=dict(hosts.variables(), CELLSPAN_RESUME="0"))
     one.wait_agents(2)
     hosts.link("h2", False)
     try:

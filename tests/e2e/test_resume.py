@@ -27,7 +27,7 @@ def net():
 @pytest.fixture
 def nb(net, fresh):
     """Four ranks on two hosts; nobody is lost because the machine is busy."""
-    made = fresh(env=dict(net.variables(), CELLSPAN_HEARTBEAT_TIMEOUT="60"))
+    made = fresh(env=dict(net.variables(), CELLSPAN_HEARTBEAT_TIMEOUT="60", CELLSPAN_RESUME="0"))
     made.pids = values(made.ok(BOTH, limit=UP))
     yield made
     made.close()
@@ -127,7 +127,7 @@ def test_an_interrupt_after_a_reset(nb, net):
 
 def test_the_shortest_cable_pull_that_the_agent_notices(net, fresh):
     """After half the timeout of silence the agent dials anew; the link is back before the timeout is over."""
-    nb = fresh(env=dict(net.variables(), CELLSPAN_HEARTBEAT_TIMEOUT="20"))
+    nb = fresh(env=dict(net.variables(), CELLSPAN_HEARTBEAT_TIMEOUT="20", CELLSPAN_RESUME="0"))
     nb.pids = values(nb.ok(BOTH, limit=UP))
     before = connections(net, "h2")
     net.link("h2", False)

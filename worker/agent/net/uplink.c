@@ -47,8 +47,9 @@ struct uplink {
     bool silent;     /* since then nothing has come, but nobody has ended it */
     struct peers *peers;
     struct silence silence;
-    struct watch *end; /* the stream has ended: when the agent ends, too */
-    bool greeted;      /* the first message has arrived */
+    uint64_t resume_ns; /* WELCOME's: how long the kernel waits for this agent */
+    struct watch *end;  /* the stream has ended: when the agent ends, too */
+    bool greeted;       /* the first message has arrived */
     struct uplink_handler handler;
 };
 
@@ -87,13 +88,16 @@ static void lost(struct uplink *u, const char *why)
 static void give_up(void *arg, bool refused)
 {
     struct uplink *u = arg;
+    const uint64_t limit_ns = !u->greeted ? GREETING_NS
+                              : u->resume ? u->resume_ns
+                                          : u->silence.timeout_ns;
     char why[96];
 
     snprintf(why, sizeof why,
              u->silent
                  ? "nothing was heard from the kernel for %.1f s"
                  : "the connection to the kernel has ended, and could not be made anew in %.1f s",
-             (double)u->silence.timeout_ns / (double)NS_PER_S);
+             (double)limit_ns / (double)NS_PER_S);
     lost(u, refused ? "the kernel does not take it back" : why);
 }
 
@@ -109,7 +113,7 @@ static void cut(struct uplink *u, const char *why)
     line_discard(&u->line);
     line_discard(&u->parent);
     frame_batch_cut(u->batch);
-    resume_start(u->resume, u->greeted ? u->silence.timeout_ns : GREETING_NS);
+    resume_start(u->resume, u->greeted ? u->resume_ns : GREETING_NS);
 }
 
 static void on_end_of_line(void *arg)
@@ -160,10 +164,12 @@ static void on_silence(void *arg)
 
 /* An agent on the kernel's machine notices the kernel's end by its stdin. Who resumes does so
  * before the kernel gives it up. */
-static void listen_for_silence(struct uplink *u, uint64_t timeout_ms)
+static void listen_for_silence(struct uplink *u, uint64_t timeout_ms, uint64_t resume_ms)
 {
     const uint64_t timeout_ns = timeout_ms * NS_PER_MS;
 
+    u->resume_ns = (resume_ms > timeout_ms && resume_ms <= UINT32_MAX ? resume_ms : timeout_ms) *
+                   NS_PER_MS;
     if (timeout_ms > 0 && timeout_ms <= UINT32_MAX && u->has_keys)
         silence_listen(&u->silence, timeout_ns, u->resume ? timeout_ns / 2 : timeout_ns);
 }
@@ -184,7 +190,7 @@ static void greet(struct uplink *u, struct slice msg)
             frame_batch_socket(u->batch, u->line.socket);
         peers_number(u->peers, (uint32_t)m.v[F_WELCOME_NUMBER].u64);
         frame_batch_number(u->batch, (uint32_t)m.v[F_WELCOME_NUMBER].u64);
-        listen_for_silence(u, m.v[F_WELCOME_TIMEOUT_MS].u64);
+        listen_for_silence(u, m.v[F_WELCOME_TIMEOUT_MS].u64, m.v[F_WELCOME_RESUME_MS].u64);
         if (u->resume)
             resume_done(u->resume);
         u->cut_ns = 0;

@@ -396,6 +396,115 @@ static void it_is_waited_for_as_long_as_silence(void)
     stage_close(&s);
 }
 
+/* ---- CELLSPAN_RESUME ---- */
+
+static void one_that_is_away_is_shown_and_waited_for(void)
+{
+    struct stage s;
+    struct peer peer[2];
+    struct keys next[2], then, last;
+    const unsigned first = two_up(&s, peer, next);
+    const struct node *node = &link_of(&s, first)->node;
+
+    keys_create(&then);
+    keys_create(&last);
+    is_int((int64_t)peer[0].last.v[F_WELCOME_RESUME_MS].u64, 600000, "WELCOME has the time");
+    stage_still(&s);
+    cut(&s, &peer[0], first);
+    stage_skip(&s, 58000);
+    is_int(s.awaited[first], 0, "one whose connection ends is not shown as away at once");
+    stage_skip(&s, 4000);
+    ok(s.awaited[first] == 1 && node->awaited && !node->leaving,
+       "but after the heartbeat's timeout");
+    ok(node->until_ns >= s.still_ns + 530 * NS_PER_S &&
+           node->until_ns < s.still_ns + 540 * NS_PER_S,
+       "with the time at which it is lost");
+    stage_skip(&s, 400000);
+    is_int(s.n_lost, s.lost[first + 1], "it is waited for");
+    peer_open_with(&s, &peer[0], &next[0]);
+    resume(&peer[0], first, 0, then.public);
+    ok(peer_gets(&s, &peer[0], SPAN_RESUME), "and can resume");
+    stage_skip(&s, 1000);
+    ok(s.back[first] == 1 && !node->awaited, "which is shown, too");
+    cut(&s, &peer[0], first);
+    stage_skip(&s, 595000);
+    is_int(s.lost[first], 0, "the next time it is waited for as long");
+    stage_skip(&s, 10000);
+    is_int(s.lost[first], 1, "and not longer");
+    is_text(s.why[first], CLOSED ", and it has not come back within 600 s", "the loss says so");
+    ok(!node->awaited && node->silent, "then it is not away any more");
+    peer_close(&peer[1]);
+    stage_close(&s);
+}
+
+static void silence_is_shown_before_it_is_a_loss(void)
+{
+    const struct span notice = { .kind = SPAN_NOTICE };
+    struct stage s;
+    struct peer peer[2];
+    struct keys next[2];
+    const unsigned first = two_up(&s, peer, next);
+
+    stage_still(&s);
+    stage_skip(&s, 62000);
+    ok(s.awaited[first] == 1 && s.n_lost == 0, "who is silent for long is shown as away");
+    s.still_ns += 5 * NS_PER_S; /* late timers: this machine slept */
+    stage_skip(&s, 500);
+    ok(s.back[first] == 0 && agents_node(s.agents, first)->awaited,
+       "and does not come back because this machine slept");
+    peer_say(&peer[0], first, 0, &notice);
+    ok(stage_until(&s, &s.messages, 1), "it speaks");
+    stage_skip(&s, 500);
+    is_int(s.back[first], 1, "then it is back");
+    stage_skip(&s, 610000);
+    ok(s.awaited[first] == 2 && s.lost[first] == 1 && strstr(s.why[first], "for 600 s"),
+       "who stays silent is lost: %s", s.why[first]);
+    peer_close(&peer[0]);
+    peer_close(&peer[1]);
+    stage_close(&s);
+}
+
+static void one_that_is_given_up_is_lost_soon(void)
+{
+    const struct span quit = { .kind = SPAN_QUIT };
+    struct stage s;
+    struct peer peer[2];
+    struct keys next[2];
+    const unsigned first = two_up(&s, peer, next);
+
+    stage_still(&s);
+    ok(agents_send_nodes(s.agents, &first, 1, &quit, NULL) == 0, "QUIT is sent");
+    stage_skip(&s, 1000);
+    is_int(s.n_lost, 0, "who is not away is not given up");
+    cut(&s, &peer[0], first);
+    stage_skip(&s, 62000);
+    ok(agents_send_nodes(s.agents, &first, 1, &quit, NULL) == 0, "QUIT is kept");
+    is_int(s.lost[first], 0, "who is given up is not lost within the call");
+    stage_skip(&s, 1000);
+    ok(s.lost[first] == 1 && agents_node(s.agents, first)->silent, "but soon");
+    ok(strstr(s.why[first], "it was away"), "for that reason: %s", s.why[first]);
+    peer_close(&peer[1]);
+    stage_close(&s);
+}
+
+static void an_engine_that_ends_ends_the_wait(void)
+{
+    struct stage s;
+    struct peer peer[2];
+    struct keys next[2];
+    const unsigned first = two_up(&s, peer, next);
+
+    stage_still(&s);
+    cut(&s, &peer[0], first);
+    agents_nodes_orphaned(s.agents, link_of(&s, first)->node.engine, "it was killed");
+    stage_skip(&s, 1000);
+    ok(s.lost[first] == 1 && s.lost[first + 1] == 1, "an engine that ends ends the wait");
+    is_text(s.why[first], "it was killed", "with its reason");
+    ok(peer_gets(&s, &peer[1], SPAN_QUIT), "who is still connected is told to end");
+    peer_close(&peer[1]);
+    stage_close(&s);
+}
+
 int main(void)
 {
     stage_ready();
@@ -408,5 +517,10 @@ int main(void)
     a_child_is_cut_while_it_dials();
     what_can_not_be_ends_the_node();
     it_is_waited_for_as_long_as_silence();
+    setenv("CELLSPAN_RESUME", "600", 1);
+    one_that_is_away_is_shown_and_waited_for();
+    silence_is_shown_before_it_is_a_loss();
+    one_that_is_given_up_is_lost_soon();
+    an_engine_that_ends_ends_the_wait();
     return plan_done();
 }

@@ -62,6 +62,16 @@ static void on_engine(void *arg, unsigned engine, enum engine_event event, const
     }
 }
 
+static void on_awaited(void *arg, unsigned node)
+{
+    struct stage *s = arg;
+
+    if (agents_node(s->agents, node)->awaited)
+        s->awaited[node]++;
+    else
+        s->back[node]++;
+}
+
 static void on_replaced(void *arg, unsigned node, unsigned by)
 {
     struct stage *s = arg;
@@ -96,6 +106,7 @@ void stage_ready(void)
     struct err err = { "" };
 
     setenv("CELLSPAN_HEARTBEAT_TIMEOUT", "60", 1);
+    setenv("CELLSPAN_RESUME", "0", 1);
     if (random_open(&err) < 0 || process_adopt_orphans() < 0) {
         fprintf(stderr, "%s\n", err.text);
         abort();
@@ -105,7 +116,7 @@ void stage_ready(void)
 void stage_open(struct stage *s)
 {
     const struct agents_handler handler = {
-        .message = on_message, .up = on_up, .lost = on_lost, .arg = s
+        .message = on_message, .up = on_up, .lost = on_lost, .awaited = on_awaited, .arg = s
     };
     struct engines_config engines = {
         .python = "python", .event = on_engine, .replaced = on_replaced, .arg = s

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Machines that are away for longer than the heartbeat's timeout: cells say so and wait, and nothing is lost.
+
+Each test has a notebook of its own, with ranks 0 and 1 on h1 and 2 and 3 on h2.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from client import values
+from engines import HOST_TOOLS, Hosts, bring_up
+
+UP = 120  # seconds for ranks to come up on two hosts
+SOON = 120  # seconds; far off, to catch what hangs
+AWAY = r"cellspan: h2 \(ranks 2-3\) has been silent for \d+ s; cellspan waits for it until \d\d:\d\d:\d\d \(CELLSPAN_RESUME\)\n"
+BACK = r"cellspan: h2 \(ranks 2-3\) is back after (\d+) s\n"
+BOTH = "%%distribute -n 4 --on ssh:h1,h2 --gather\nimport os, time\nrank = int(os.environ['RANK'])\nkept = rank * 2\nos.getpid()"
+
+
+@pytest.fixture(scope="module")
+def net():
+    yield from bring_up(lambda: Hosts(2), HOST_TOOLS)
+
+
+@pytest.fixture
+def notebook(net, fresh):
+    """Makes notebooks with four ranks on two hosts, which are shown as away after 8 s, and lost after `resume`."""
+    made = []
+
+    def make(resume="600"):
+        nb = fresh(env=dict(net.variables(), CELLSPAN_HEARTBEAT_TIMEOUT="8", CELLSPAN_RESUME=resume))
+        nb.pids = values(nb.ok(BOTH, limit=UP))
+        made.append(nb)
+        return nb
+
+    yield make
+    for host in net.names:
+        net.link(host, True)
+    for nb in made:
+        nb.close()
+        assert nb.left == []
+    assert net.left() == []
+
+
+@pytest.fixture
+def nb(notebook):
+    return notebook()
+
+
+def goes_by(nb, cell, seconds):
+    """So much time, in which what the cell shows is read."""
+    over = time.monotonic() + seconds
+    nb.wait(cell, seconds + SOON, lambda: time.monotonic() >= over)
+
+
+def assert_all_there(nb):
+    cell = nb.ok("%%distribute --gather\nkept, os.getpid()", limit=UP)
+    assert values(cell) == [(2 * rank, pid) for rank, pid in enumerate(nb.pids)], cell.shown
+    assert "lost" not in cell.stderr and "gone" not in cell.stderr, cell.shown
+
+
+def test_in_a_cell_that_prints(nb, net):
+    seconds = 15
+    cell = nb.start("%%%%distribute --merge prefix\nfor k in range(%d):\n    print('tick', k, flush=True)\n    time.sleep(0.1)\nkept"
+                    % (10 * seconds + 100))
+    nb.wait_shown(cell, "[2] tick 3\n")
+    net.link("h2", False)
+    goes_by(nb, cell, seconds)
+    assert re.search(AWAY, cell.stderr), cell.shown[-2000:]
+    assert re.search(r"\baway\b", cell.shown.replace("h2 is away", "")), "the status does not show it"
+    net.link("h2", True)
+    nb.wait(cell, 3 * SOON).assert_ok()
+    for rank in range(4):
+        ticks = re.findall(r"^\[%d\] tick (\d+)$" % rank, cell.stdout, re.M)
+        assert ticks == [str(k) for k in range(10 * seconds + 100)], (rank, len(ticks))
+    assert len(re.findall(AWAY, cell.stderr)) == 1 and len(re.findall(BACK, cell.stderr)) == 1, cell.stderr
+    assert int(re.search(BACK, cell.stderr)[1]) >= seconds - 3, cell.stderr
+    assert cell.value == "0"
+    assert_all_there(nb)
+
+
+def test_it_is_lost_after_the_wait(notebook, net):
+    nb = notebook(resume="20")
+    cell = nb.start("%%distribute --grace 1s\nprint('begun', flush=True)\ntime.sleep(600)")
+    nb.wait_shown(cell, "begun")
+    net.link("h2", False)
+    nb.wait(cell, SOON).assert_error("RankDied")
+    assert re.search(AWAY, cell.stderr), cell.shown
+    assert re.search(r"rank 2 on h2 is gone: .*20 s", cell.shown), cell.shown
+    net.link("h2", True)
+    assert net.left("h2") == [], "its agent waits longer than the kernel"
+
+
+def test_a_second_interrupt_gives_it_up(nb, net):
+    cell = nb.start("%%distribute --grace 600s\nprint('begun', flush=True)\ntime.sleep(600)")
+    nb.wait_shown(cell, "begun")
+    net.link("h2", False)
+    nb.wait(cell, SOON, lambda: re.search(AWAY, cell.stderr))
+    nb.control("interrupt_request")
+    nb.wait(cell, SOON, lambda: "h2 is away: the interrupt reaches its ranks when it is back; a second one gives it up" in cell.stderr)
+    goes_by(nb, cell, 2)
+    assert not cell.ended, cell.shown
+    nb.control("interrupt_request")
+    nb.wait(cell, SOON).assert_error("KeyboardInterrupt")
+    assert values(nb.ok("%%distribute -n 2 --gather\nkept", limit=UP)) == [0, 2], "who was interrupted in time was killed"
+
+
+def test_an_agent_that_is_killed_is_lost_at_once(nb, net):
+    cell = nb.start("%%distribute --grace 1s\nprint('begun', flush=True)\ntime.sleep(600)")
+    nb.wait_shown(cell, "begun")
+    assert net.signal("h2", "KILL", "cellspan-agent")
+    nb.wait(cell, SOON).assert_error("RankDied")
+    assert "cellspan-agent was killed by signal 9" in cell.shown and "silent" not in cell.stderr, cell.shown
