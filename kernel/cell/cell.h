@@ -144,9 +144,8 @@ struct cell_send {
 
 /* What the client sees. */
 struct cell_out {
-    struct output_path *path;   /* owned, of cell_output.c; NULL: the cell has no output */
-    struct cell_tabs *tabs;     /* owned, in cell_panel.h; NULL: there are no tabs */
-    struct cell_clears *clears; /* owned, of cell_clears.c; NULL: no rank has cleared the output */
+    struct output_path *path; /* owned, of cell_output.c; NULL: the cell has no output */
+    struct cell_tabs *tabs;   /* owned, in cell_panel.h; NULL: there are no tabs */
 };
 
 /* How the ranks are stopped. */

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernel/cell/cell_panel.h"
+
 #define SETTLE_NS  (50 * NS_PER_MS)    /* ranks that clear at the same time are drawn at once */
 #define GAP_NS     (100 * NS_PER_MS)   /* between two drawings; longer if much is shown again: */
 #define DRAWN_S    ((size_t)512 << 10) /* bytes in a second */
@@ -38,6 +40,20 @@ bool clears_shared(const struct cell *c)
     return c->n > 1 && !c->out.tabs && !cell_is_of_thread(c) && c->plan.merge != PLAN_RANK0;
 }
 
+/* NULL: the cell has no output. */
+static struct cell_clears **place_of(const struct cell *c)
+{
+    return c->out.path ? &((struct output_head *)c->out.path)->clears : NULL;
+}
+
+/* NULL: no rank has cleared the output. */
+static struct cell_clears *clears_of(const struct cell *c)
+{
+    struct cell_clears **at = place_of(c);
+
+    return at ? *at : NULL;
+}
+
 static void forget(struct cleared_rank *r)
 {
     while (r->first) {
@@ -53,22 +69,23 @@ static void forget(struct cleared_rank *r)
 
 void clears_close(struct cell *c)
 {
-    struct cell_clears *s = c->out.clears;
+    struct cell_clears *s = clears_of(c);
 
-    for (size_t k = 0; s && k < s->n; k++)
+    if (!s)
+        return;
+    for (size_t k = 0; k < s->n; k++)
         forget(&s->of[k]);
-    if (s)
-        free(s->of);
+    free(s->of);
     free(s);
-    c->out.clears = NULL;
+    *place_of(c) = NULL;
 }
 
 /* NULL: memory is out. */
 static struct cell_clears *opened(struct cell *c)
 {
-    struct cell_clears *s = c->out.clears;
+    struct cell_clears *s = clears_of(c);
 
-    if (s)
+    if (s || !place_of(c))
         return s;
     if (!(s = calloc(1, sizeof *s)) || !(s->of = calloc(c->n, sizeof *s->of))) {
         free(s);
@@ -76,14 +93,15 @@ static struct cell_clears *opened(struct cell *c)
     }
     s->n = c->n;
     s->due_ns = NEVER;
-    return c->out.clears = s;
+    return *place_of(c) = s;
 }
 
 /* NULL: the rank has not cleared, or is none of the cell's. */
 static struct cleared_rank *rank_of(const struct cell *c, unsigned rank)
 {
-    const struct member *m = c->out.clears ? cell_member(c, rank) : NULL;
-    struct cleared_rank *r = m ? &c->out.clears->of[m - c->member] : NULL;
+    struct cell_clears *s = clears_of(c);
+    const struct member *m = s ? cell_member(c, rank) : NULL;
+    struct cleared_rank *r = m ? &s->of[m - c->member] : NULL;
 
     return r && r->clears ? r : NULL;
 }
@@ -92,7 +110,7 @@ static struct cleared_rank *rank_of(const struct cell *c, unsigned rank)
 
 static void clear_kept(struct cell *c, struct cleared_rank *r)
 {
-    struct cell_clears *s = c->out.clears;
+    struct cell_clears *s = clears_of(c);
     const uint64_t soon = notebook_now(c->nb) + SETTLE_NS;
 
     r->waits = false;
@@ -108,16 +126,13 @@ static void clear_rank(struct cell *c, unsigned rank, struct slice content)
 {
     struct cell_clears *s = opened(c);
     const struct member *m = cell_member(c, rank);
-    json_t *given = text_parse(content);
-    const bool wait = json_is_true(json_object_get(given, "wait"));
 
-    json_decref(given);
     if (!s || !m)
         return;
     s->led = s->led || m == c->member;
     s->of[m - c->member].clears = true;
     s->of[m - c->member].waits = true;
-    if (!wait)
+    if (!cell_panel_content_waits(content))
         clear_kept(c, &s->of[m - c->member]);
 }
 
@@ -215,7 +230,7 @@ static size_t draw_rank(struct cell *c, struct cleared_rank *r, unsigned rank)
 /* Lines of a rank wait for equal ones of ranks that have not ended. */
 static void tell_ends(struct cell *c)
 {
-    struct cell_clears *s = c->out.clears;
+    struct cell_clears *s = clears_of(c);
 
     for (size_t k = 0; k < s->n; k++)
         if (s->of[k].over) {
@@ -233,7 +248,7 @@ static uint64_t gap_after(size_t bytes)
 
 static void draw(struct cell *c)
 {
-    struct cell_clears *s = c->out.clears;
+    struct cell_clears *s = clears_of(c);
     size_t bytes = 0, k;
 
     s->stale = false;
@@ -253,7 +268,7 @@ bool clears_pass_over(struct cell *c, unsigned rank)
 {
     struct cleared_rank *r = rank_of(c, rank);
 
-    if (!r || !c->out.clears->stale)
+    if (!r || !clears_of(c)->stale)
         return true;
     r->over = true;
     return false;
@@ -261,19 +276,19 @@ bool clears_pass_over(struct cell *c, unsigned rank)
 
 void clears_flush(struct cell *c)
 {
-    if (c->out.clears && c->out.clears->stale)
+    if (clears_of(c) && clears_of(c)->stale)
         draw(c);
 }
 
 void clears_tick(struct cell *c, uint64_t now)
 {
-    if (c->out.clears && now >= c->out.clears->due_ns)
+    if (clears_of(c) && now >= clears_of(c)->due_ns)
         draw(c);
 }
 
 uint64_t clears_due(const struct cell *c)
 {
-    return c->out.clears ? c->out.clears->due_ns : NEVER;
+    return clears_of(c) ? clears_of(c)->due_ns : NEVER;
 }
 
 /* What no drawing would show comes after the last one. */
@@ -285,10 +300,10 @@ bool clears_pass(struct cell *c, const struct held_output *what, const struct co
         clear_kept(c, r);
     if (what->kind == HELD_TEXT && what->flags & LINES_PROGRESS)
         return true; /* bars are drawn below what is cleared */
-    if (r && keep(c->out.clears, r, what, p)) {
-        if (!c->out.clears->stale)
+    if (r && keep(clears_of(c), r, what, p)) {
+        if (!clears_of(c)->stale)
             note_end(r, what, p->content);
-        return !c->out.clears->stale;
+        return !clears_of(c)->stale;
     }
     clears_flush(c);
     return true;
@@ -296,19 +311,10 @@ bool clears_pass(struct cell *c, const struct held_output *what, const struct co
 
 /* ---- updates ---- */
 
-static char *id_of(struct slice content)
-{
-    json_t *given = text_parse(content);
-    const char *id = text_display_id(given);
-    char *copy = id ? strdup(id) : NULL;
-
-    json_decref(given);
-    return copy;
-}
-
 static bool has_id(const struct held_output *held, const char *id)
 {
-    char *its = held->kind == HELD_DISPLAY ? id_of(buf_slice(&held->content)) : NULL;
+    char *its = held->kind == HELD_DISPLAY ? cell_panel_content_id(buf_slice(&held->content))
+                                           : NULL;
     const bool same = its && strcmp(its, id) == 0;
 
     free(its);
@@ -318,7 +324,7 @@ static bool has_id(const struct held_output *held, const char *id)
 static bool pass_update(struct cell *c, unsigned rank, const struct content *p)
 {
     struct cleared_rank *r = rank_of(c, rank);
-    char *id = r && r->first ? id_of(p->content) : NULL;
+    char *id = r && r->first ? cell_panel_content_id(p->content) : NULL;
 
     for (struct held_output *held = id ? r->first : NULL; held; held = held->next) {
         struct buf changed = BUF_INIT;
@@ -330,7 +336,7 @@ static bool pass_update(struct cell *c, unsigned rank, const struct content *p)
         held->content = changed;
     }
     free(id);
-    return !r || !r->first || !c->out.clears->stale;
+    return !r || !r->first || !clears_of(c)->stale;
 }
 
 bool clears_pass_display(struct cell *c, unsigned rank, const char *type, const struct content *p)

@@ -10,6 +10,11 @@
 #include "kernel/cell/cell.h"
 #include "kernel/cell/display_order.h"
 
+/* What struct output_path of cell_output.c begins with. */
+struct output_head {
+    struct cell_clears *clears; /* owned, of cell_clears.c; NULL: no rank has cleared the output */
+};
+
 /* Is clear_output() of every rank applied? Else only the first rank's is. */
 bool clears_shared(const struct cell *c);
 /* Text or a display of a rank, as `what` describes it. false: it is kept, and shown when the page

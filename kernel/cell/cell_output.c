@@ -18,6 +18,7 @@
 #define PROGRESS_EASY   8u  /* these are made whenever bars become lines */
 
 struct output_path {
+    struct output_head head;
     struct merge *merge; /* owned; NULL until a rank has printed */
     struct omit *omit;   /* owned; NULL if Jupyter's server does not limit output */
     struct pace *pace;   /* owned */

@@ -302,15 +302,31 @@ static void clear_tab(struct cell *c, unsigned rank)
             clear_place(c, k);
 }
 
+bool cell_panel_content_waits(struct slice content)
+{
+    json_t *given = text_parse(content);
+    const bool waits = json_is_true(json_object_get(given, "wait"));
+
+    json_decref(given);
+    return waits;
+}
+
+char *cell_panel_content_id(struct slice content)
+{
+    json_t *given = text_parse(content);
+    const char *id = text_display_id(given);
+    char *copy = id ? strdup(id) : NULL;
+
+    json_decref(given);
+    return copy;
+}
+
 /* With wait, the rank's next output does it. */
 static void clear_output(struct cell *c, unsigned rank, const struct content *p)
 {
     struct cell_tabs *t = c->out.tabs;
-    json_t *content = text_parse(p->content);
-    const bool waits = json_is_true(json_object_get(content, "wait"));
 
-    json_decref(content);
-    if (waits && ranks_add(&t->clearing, rank) == 0)
+    if (cell_panel_content_waits(p->content) && ranks_add(&t->clearing, rank) == 0)
         return;
     clear_tab(c, rank);
     for (size_t k = 0; k < t->places; k++)

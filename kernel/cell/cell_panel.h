@@ -53,4 +53,8 @@ void cell_panel_tick(struct cell *c);
 uint64_t cell_panel_due(const struct cell *c);
 void cell_panel_close(struct cell *c);
 
+/* ---- contents, also of outputs without tabs ---- */
+bool cell_panel_content_waits(struct slice content); /* of clear_output */
+char *cell_panel_content_id(struct slice content); /* of a display: its id, to be freed; or NULL */
+
 #endif

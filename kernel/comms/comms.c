@@ -31,6 +31,14 @@ static void comm_free(struct page_comm *c)
     free(c);
 }
 
+bool comms_tell_dropped(struct comm_table *t, uint64_t now_ns)
+{
+    if (now_ns < t->dropped_ns)
+        return false;
+    t->dropped_ns = now_ns + COMM_DROPPED_NS;
+    return true;
+}
+
 void comms_destroy(struct comm_table *t)
 {
     while (t && t->first)

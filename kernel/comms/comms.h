@@ -57,6 +57,10 @@ struct comm_table;
 
 struct comm_table *comms_create(void);    /* NULL: memory is out */
 void comms_destroy(struct comm_table *t); /* NULL is fine */
+/* A message for a rank is dropped now. Is the user to be told? Only if the last line about it was
+ * COMM_DROPPED_NS before. */
+#define COMM_DROPPED_NS UINT64_C(5000000000)
+bool comms_tell_dropped(struct comm_table *t, uint64_t now_ns);
 
 /* A new comm; an older one with this id is gone. NULL: memory is out. */
 struct page_comm *comms_open(struct comm_table *t, struct slice id, struct slice target,

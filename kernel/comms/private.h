@@ -15,6 +15,7 @@ struct comm_table {
     struct page_comm *waiting, *waiting_last;
     uint64_t slot; /* updates that left in this slot: `sent` */
     unsigned sent;
+    uint64_t dropped_ns; /* no line about what is dropped before then */
 };
 
 /* ---- widget_state.c ---- */

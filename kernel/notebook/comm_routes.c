@@ -10,7 +10,6 @@
 
 /* how long a cell waits for the callback of a widget before the callback is interrupted */
 #define CALLBACK_LIMIT_NS (5 * NS_PER_S)
-#define NO_ROOM_NS        (5 * NS_PER_S) /* between two lines about what is dropped */
 
 /* ---- messages that ranks have not answered ---- */
 
@@ -293,9 +292,8 @@ bool notebook_has_room(struct notebook *nb, uint32_t worker, const struct reques
     const struct node *full = notebook_full_node(nb, notebook_node_of(nb, worker));
     struct buf line = BUF_INIT;
 
-    if (!full || notebook_now(nb) < nb->comms.no_room_ns)
+    if (!full || !comms_tell_dropped(nb->comms.table, notebook_now(nb)))
         return !full;
-    nb->comms.no_room_ns = notebook_now(nb) + NO_ROOM_NS;
     if (buf_addf(&line,
                  "cellspan: %s is slow to take what was sent to it: until it is not, what you do "
                  "with widgets or the debugger does not reach its ranks\n",

@@ -173,7 +173,6 @@ struct comm_list {
     /* owned: ids of the closed comms for which pages still need a comm_close; or NULL */
     json_t *closing;
     struct request *closes;          /* owned reference: the parent of these comm_close messages */
-    uint64_t no_room_ns;             /* comm_routes.c says what is dropped not before then */
     struct comm_callback *callbacks; /* owned, in the order in which they were sent */
 };
 
