@@ -92,13 +92,9 @@ void away_nodes_changed(struct notebook *nb, unsigned node)
 {
     const struct node *info = nb->ops.node(nb->ops.arg, node);
 
-    CELLS_EACH (c, nb) {
-        if (!info || !output_is_open(c))
-            continue;
-        tell(c, info);
-        if (info->awaited && stop_killed_due(c) != NEVER)
-            away_nodes_give_up(c);
-    }
+    CELLS_EACH (c, nb)
+        if (info && output_is_open(c))
+            tell(c, info);
 }
 
 void away_nodes_begin(struct cell *c)

@@ -418,6 +418,9 @@ void dispatch_awaited(struct notebook *nb, unsigned node)
     if (nb->shutdown_asked)
         return;
     away_nodes_changed(nb, node);
+    CELLS_EACH (c, nb) /* one whose ranks were killed waits for no machine */
+        if (output_is_open(c) && away_node_is(nb, node) && stop_killed_due(c) != NEVER)
+            away_nodes_give_up(c);
     take_next(nb);
 }
 
