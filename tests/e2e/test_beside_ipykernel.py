@@ -81,6 +81,7 @@ REASONS = {
     ("both", "shell"): {"cellspan's own": "cell_over keep_history worker", "readline is of no use in a kernel, and nothing reads it": "readline_use"},
     ("both", "options"): {
         "no options: nobody sets them": "data_pub_class readline_use",
+        "the shell's own objects, which are plain attributes here: each cell reads them several times": "builtin_trap display_trap history_manager",
         "attributes without a trait, since an assignment to a trait takes as long as a small cell": "execution_count last_execution_*",
     },
     ("home", "kernel"): {
