@@ -155,7 +155,7 @@ class Hosts(Engine):
 
     def workers(self, host):
         """As processes(), without what sshd runs for a login: agents, ranks, and what those started."""
-        return {pid: args for pid, args in self.processes(host).items() if not args.startswith("sshd: ")}
+        return {pid: args for pid, args in self.processes(host).items() if not args.startswith("sshd: ") and args != "[sshd]"}  # one that ends has no words
 
     def left(self, *names, limit=60):
         """Waits until nobody but sshd runs on these hosts (all of them); gives who does, described: [] is good."""
