@@ -72,7 +72,7 @@ const struct setting_row setting_rows[N_SETTINGS] = {
                             "HOST:PORT,…: what agents dial instead of this machine's addresses",
                             .standard = "none" },
     [SETTING_HEARTBEAT_TIMEOUT] = { "CELLSPAN_HEARTBEAT_TIMEOUT",
-                                    "seconds of silence after which a machine is shown as away",
+                                    "seconds of silence after which a machine is lost, or shown as away",
                                     .standard = "10", .kind = SETTING_SECONDS, .least = 0.1,
                                     .most = DAY },
     [SETTING_RESUME] = { "CELLSPAN_RESUME",

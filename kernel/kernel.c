@@ -15,6 +15,7 @@
 #include "base/runtime.h"
 #include "base/settings.h"
 #include "kernel/engines/engines.h"
+#include "kernel/cell/cell_runs.h"
 #include "kernel/dispatch/dispatch.h"
 #include "kernel/jupyter/channels.h"
 
@@ -269,7 +270,10 @@ static void on_lost(void *arg, unsigned node, const char *why)
 
 static void on_awaited(void *arg, unsigned node)
 {
-    dispatch_awaited(((struct kernel *)arg)->notebook, node);
+    struct kernel *k = arg;
+
+    rank_events_awaited(k->notebook, node);
+    dispatch_up(k->notebook, node);
 }
 
 static void on_engine(void *arg, unsigned engine, enum engine_event event, const char *text)

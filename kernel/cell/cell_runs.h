@@ -42,6 +42,9 @@ void rank_events_debugger(struct notebook *nb, uint32_t worker);
 void rank_events_lost(struct notebook *nb, unsigned node, const char *why);
 /* leaves ranks behind that do not end although they were killed; when: stop_killed_due() */
 void rank_events_tick(struct cell *c, uint64_t now);
+/* The node is shown as away from now on, or no more. A cell whose ranks were killed waits for none.
+ */
+void rank_events_awaited(struct notebook *nb, unsigned node);
 
 /* ---- bind_home.c ---- */
 void bind_drop_blobs(struct cell *c);

@@ -300,6 +300,16 @@ static void give_up(struct cell *c)
     }
 }
 
+void rank_events_awaited(struct notebook *nb, unsigned node)
+{
+    if (nb->shutdown_asked)
+        return;
+    away_nodes_changed(nb, node);
+    CELLS_EACH (c, nb)
+        if (output_is_open(c) && away_node_is(nb, node) && stop_killed_due(c) != NEVER)
+            away_nodes_give_up(c);
+}
+
 void rank_events_tick(struct cell *c, uint64_t now)
 {
     if (now >= stop_killed_due(c))

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "kernel/cell/cell_nodes.h"
 #include "kernel/cell/notices.h"
 #include "kernel/dispatch/private.h"
 #include "kernel/notebook/debugger.h"
@@ -411,17 +410,6 @@ void dispatch_up(struct notebook *nb, unsigned node)
     (void)node;
     if (!nb->shutdown_asked)
         take_next(nb);
-}
-
-void dispatch_awaited(struct notebook *nb, unsigned node)
-{
-    if (nb->shutdown_asked)
-        return;
-    away_nodes_changed(nb, node);
-    CELLS_EACH (c, nb) /* one whose ranks were killed waits for no machine */
-        if (output_is_open(c) && away_node_is(nb, node) && stop_killed_due(c) != NEVER)
-            away_nodes_give_up(c);
-    take_next(nb);
 }
 
 static void lost_here(struct notebook *nb, const char *why)

@@ -36,11 +36,10 @@ void dispatch_destroy(struct notebook *nb); /* NULL is fine */
 void dispatch_request(struct notebook *nb, struct request *r); /* a request of a client; borrowed */
 /* a message of an agent or a worker; borrowed */
 void dispatch_message(struct notebook *nb, unsigned node, uint32_t worker, const struct span *m);
-void dispatch_up(struct notebook *nb, unsigned node); /* a node of an engine is ready */
+/* a node of an engine is ready, or has been shown as away (rank_events_awaited()) */
+void dispatch_up(struct notebook *nb, unsigned node);
 /* the node's agent and all its workers are gone; `why` is for the user */
 void dispatch_lost(struct notebook *nb, unsigned node, const char *why);
-/* The node is shown as away from now on, or no more: see struct node, awaited */
-void dispatch_awaited(struct notebook *nb, unsigned node);
 /* The node `by` comes in place of this one, which is lost. */
 void dispatch_replaced(struct notebook *nb, unsigned node, unsigned by);
 void dispatch_engine(struct notebook *nb, unsigned engine, enum engine_event event,

@@ -54,7 +54,8 @@ static void seconds_are_read(void)
     is_int((int64_t)value(SETTING_HANG_NOTICE, "off"), 0, "a word may stand for no seconds");
     is_int((int64_t)value(SETTING_HANG_NOTICE, "0"), 0, "as 0 does there");
     is_int((int64_t)value(SETTING_RESUME, NULL), 0, "no machine is waited for");
-    is_int((int64_t)value(SETTING_RESUME, "2m"), 120 * (int64_t)NS_PER_S, "unless the user says so");
+    is_int((int64_t)value(SETTING_RESUME, "2m"), 120 * (int64_t)NS_PER_S,
+           "unless the user says so");
     is_refused(
         SETTING_HANG_NOTICE, "never",
         "a duration is wanted (10, 10s, 1.5m, 2h or 500ms), from 0 to 1000000 s, or off; 60 is used");

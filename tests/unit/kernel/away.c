@@ -2,6 +2,7 @@
 /* Machines that are away: what a cell that needs one says, and who no longer waits for it. */
 #include <stdlib.h>
 
+#include "kernel/cell/cell_runs.h"
 #include "tests/unit/kernel/double.h"
 #include "tests/unit/tap.h"
 
@@ -15,13 +16,15 @@ static void away(struct world *w)
     w->node[2].awaited = true;
     w->node[2].heard_ns = w->now - 10 * NS_PER_S;
     w->node[2].until_ns = w->now + 110 * NS_PER_S;
-    dispatch_awaited(w->nb, 2);
+    rank_events_awaited(w->nb, 2);
+    dispatch_up(w->nb, 2);
 }
 
 static void back(struct world *w)
 {
     w->node[2].awaited = false;
-    dispatch_awaited(w->nb, 2);
+    rank_events_awaited(w->nb, 2);
+    dispatch_up(w->nb, 2);
 }
 
 /* Four ranks on two machines that have been idle for a while. */
