@@ -57,6 +57,17 @@ def test_an_exception_whose_text_fails_is_still_shown(home):
     assert home.run("1")["status"] == "ok"
 
 
+def test_what_the_worker_does_after_a_cell_never_replaces_its_error(home):
+    """As where the cell has left no memory."""
+    home.run("import cellspan._worker.reloads as r\ndef none(path): raise MemoryError\nnow, r._state_of = r._state_of, none\n"
+             "import sys, types, importlib.machinery as m\n"
+             "sys.modules['made'] = types.ModuleType('made')\nsys.modules['made'].__file__ = '/made.py'\n"
+             "sys.modules['made'].__spec__ = m.ModuleSpec('made', None)\n")
+    assert home.run("1 / 0")["ename"] == "ZeroDivisionError"
+    assert home.run("r._state_of = now")["status"] == "ok"
+    assert home.run("assert r.imported.has('made')")["status"] == "ok"
+
+
 def test_a_display_stands_between_the_text_before_and_after_it(home):
     home.run("print('a'); display(1); print('b'); display(2); print('c')")
     assert [m.text_before[1] for m in home.published] == [b"a\n", b"a\nb\n"]

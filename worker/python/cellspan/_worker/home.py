@@ -290,7 +290,10 @@ class Home(Calls):
 
     def _executed(self, cell):
         """The cell is over: sends its reply. Slow work that the user need not wait for comes after the reply."""
-        reloads.imported.note_new()  # their files may change once the user sees the reply
+        try:
+            reloads.imported.note_new()  # their files may change once the user sees the reply
+        except Exception:  # noqa: BLE001 - the cell may have left no memory; its reply says what the cell did, not what this did
+            pass
         self.answer_cell(cell)
         if self._capturer is not None:
             self._capturer.ran(cell.code, cell.error is None, hidden=not cell.store_history)

@@ -119,9 +119,9 @@ class Imported:
         last = next(reversed(sys.modules), None)
         if len(sys.modules) != len(self._seen) or last != self._last:  # one may have taken the place of another
             now = set(sys.modules)
-            new, self._seen, self._last = now - self._seen, now, last
-            for name in new:
+            for name in now - self._seen:
                 self._take(name)
+            self._seen, self._last = now, last  # last: what raised, as there was no memory, is recorded by the next call
 
     def is_older(self, name):
         """Has this module's file changed since this process imported it, so that the next cell will still see the older one?"""
