@@ -6,6 +6,7 @@ import pickle
 import stat
 import subprocess
 import sys
+import threading
 import types
 from unittest import mock
 
@@ -37,6 +38,27 @@ def test_an_executor_writes_columns_where_spark_empties_the_folder(monkeypatch, 
     assert stat.S_IMODE(os.stat(part.path).st_mode) == 0o600
     assert pickle.loads(_partitions._taken(part.path)) == [[0.5, 1.5], [[1, 2], [3]], [[1.0, 2.0], [3.0]]]
     assert os.listdir(tmp_path) == []
+
+
+def test_files_of_a_call_that_failed_go_with_the_next_one(monkeypatch, tmp_path):
+    """No rank has read them. Those of another notebook, and of a call that another thread makes now, stay."""
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    others = tmp_path / "cellspan-part-0123456789ab-0123456789ab-x"
+    others.touch()
+    first = written([(0.5,)], monkeypatch, tmp_path, ["double"])
+    wrote, goes_on, parts = threading.Event(), threading.Event(), []
+    thread = threading.Thread(target=lambda: (parts.append(written([(1.5,)], monkeypatch, tmp_path, ["double"])), wrote.set(), goes_on.wait()))
+    thread.start()
+    try:
+        assert wrote.wait(60) and os.path.exists(first.path) and os.path.exists(parts[0].path)
+        of_two = _partitions._of_rows(["double"])
+        parts += [_partitions.Partition(*pickle.loads(told)) for number in (0, 1) for told in of_two(number, iter([(2.5,)]))]
+        assert {str(path) for path in tmp_path.iterdir()} == {str(others), *(part.path for part in parts)}
+    finally:
+        goes_on.set()
+        thread.join()
+    last = written([(3.5,)], monkeypatch, tmp_path, ["double"])
+    assert {str(path) for path in tmp_path.iterdir()} == {str(others), last.path}
 
 
 @pytest.mark.parametrize(("row", "missing"), [((None, [1], Vector(0.0)), ("value", 0, 1)), ((0.5, [1, None], Vector(0.0)), ("list", 1, 1)),

@@ -9,9 +9,13 @@ from __future__ import annotations
 import os
 import pickle
 import sys
+import threading
 
 from .._dropin_api import Exchange, caller, group, is_far, send_load, serving, slots_free, this_rank
 from .._dropin_api import launch as launch_job
+
+_own = "cellspan-part-%s-" % os.urandom(6).hex()  # begins the names of this notebook's files
+_calls = {}  # by thread, its last call, by the name that the call's files begin with
 
 
 def applies(table, place):
@@ -32,6 +36,16 @@ class Partition:
 
     def __len__(self):
         return self.rows
+
+
+def _names():
+    """With what the names of the files of a new call begin, and those of all files that ranks may still read: others are left of calls that
+    have failed. A thread has one call at a time."""
+    threads = {thread.ident for thread in threading.enumerate()}
+    for thread in set(_calls) - threads:
+        _calls.pop(thread, None)
+    name = _calls[threading.get_ident()] = "%s%s-" % (_own, os.urandom(6).hex())
+    return name, list(_calls.values())
 
 
 def written(frame, kinds):
@@ -55,7 +69,7 @@ def written(frame, kinds):
 
 def _of_rows(kinds):
     """The job's function for rows. It and those below refer to nothing of cellspan, which executors may lack."""
-    store = _store(kinds)
+    store = _store(kinds, *_names())
 
     def write(number, rows):
         columns = [[] for _ in kinds]
@@ -69,7 +83,7 @@ def _of_rows(kinds):
 
 def _of_batches(kinds):
     """The same for batches of Arrow."""
-    store = _store(kinds)
+    store = _store(kinds, *_names())
 
     def write(batches):
         import pyarrow
@@ -84,8 +98,19 @@ def _of_batches(kinds):
     return write
 
 
-def _store(kinds):
-    """A function that writes columns to a file, and gives what Partition() takes, pickled."""
+def _store(kinds, name, wanted):
+    """A function that writes columns to a file whose name begins with `name`, and gives what Partition() takes, pickled. It removes the
+    notebook's files there that are not wanted: their names begin with none of these."""
+    own = _own
+
+    def remove_unwanted(folder):
+        import contextlib
+        import os
+
+        with contextlib.suppress(OSError):
+            for found in os.listdir(folder):
+                if found.startswith(own) and not found.startswith(tuple(wanted)):
+                    os.unlink(os.path.join(folder, found))
 
     def plain(value):
         """A vector of Spark's ML as a list of numbers."""
@@ -116,7 +141,8 @@ def _store(kinds):
             columns = [[plain(value) for value in column] if kind == "vector" else column for kind, column in zip(kinds, columns)]
         folders = [(os.environ.get(name) or "").split(",")[0] for name in ("SPARK_LOCAL_DIRS", "LOCAL_DIRS")] + [os.getcwd()]
         folder = next((each for each in folders if each and os.access(each, os.W_OK | os.X_OK)), None)  # Spark empties it with the application
-        handle, path = tempfile.mkstemp(prefix="cellspan-part-", dir=folder)
+        remove_unwanted(folder or tempfile.gettempdir())
+        handle, path = tempfile.mkstemp(prefix=name, dir=folder)
         with os.fdopen(handle, "wb") as file:
             pickle.dump(columns, file, 4)
         return pickle.dumps((number, len(columns[0]) if columns else 0, path, socket.gethostname(), missing), 4)
