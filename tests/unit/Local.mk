@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What the unit tests of all folders share; each folder names its own tests.
 EXTRA_DIST += tests/unit/tap.h tests/unit/rooms.sh tests/unit/documented.sh tests/unit/steps.py tests/unit/error_texts.py tests/unit/measure.py \
-	tests/unit/symbols.sh tests/unit/release.py tests/unit/commits.py
-static_scripts += tests/unit/rooms.sh tests/unit/documented.sh tests/unit/steps.py tests/unit/error_texts.py tests/unit/measure.py tests/unit/symbols.sh tests/unit/release.py tests/unit/commits.py
+	tests/unit/symbols.sh tests/unit/release.py tests/unit/links.py tests/unit/commits.py
+static_scripts += tests/unit/rooms.sh tests/unit/documented.sh tests/unit/steps.py tests/unit/error_texts.py tests/unit/measure.py tests/unit/symbols.sh tests/unit/release.py tests/unit/links.py tests/unit/commits.py
 include tests/unit/gpu/Local.mk
 
 # The pure code of kernel and agent: pure.t links it without ZeroMQ. The deciding files of I/O folders are only looked at.
