@@ -97,6 +97,9 @@ void agents_nodes_notice(struct agents *a, unsigned node, uint64_t seconds, stru
 /* Their time is over then; see struct node. */
 void agents_nodes_end_at(struct agents *a, unsigned first, unsigned n, uint64_t ns);
 void agents_nodes_failed(struct agents *a, unsigned node, const char *why);
+/* Its engine has lost the way to it, and looks for it. If nothing comes from its agent, either, it
+ * is shown as away earlier. */
+void agents_nodes_away(struct agents *a, unsigned node);
 /* Asks the agents that are up to end their workers and themselves. */
 void agents_nodes_quit(struct agents *a, unsigned engine);
 /* The engine ended while all its nodes were up, so they will be lost soon. why: the reason, which

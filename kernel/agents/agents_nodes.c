@@ -110,6 +110,14 @@ void agents_nodes_failed(struct agents *a, unsigned node, const char *why)
     node_failures_lose(a, node_table_get(&a->nodes, node), why);
 }
 
+void agents_nodes_away(struct agents *a, unsigned node)
+{
+    struct node_link *link = node_table_get(&a->nodes, node);
+
+    log_info("agents", "the engine has lost the way to %s", link->node.name);
+    link->engine_looks = true;
+}
+
 /* Asks the agents of an engine, or of all, that are up to end. */
 static void quit(struct agents *a, unsigned engine, bool all)
 {

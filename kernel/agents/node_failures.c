@@ -198,13 +198,24 @@ void node_failures_give_up(struct agents *a, struct node_link *link)
     link->lost_at_ns = clock_now(a->out.clock);
 }
 
+/* Nothing has come for so long that it seems to be away? Its agent is asked for a sign of life five
+ * times within the timeout. */
+static bool seems_away(const struct agents *a, const struct node_link *link, uint64_t now)
+{
+    const uint64_t known = link->away ? now : node_link_known_ns(link, now);
+
+    if (link->node.awaited && link->away)
+        return true;
+    if (link->engine_looks)
+        return link->away || peer_times_silence_ns(&link->times, known) >= a->beat.timeout_ns / 2;
+    return peer_times_lost(&a->beat, &link->times, known);
+}
+
 /* Is it shown as away from now on, or no more? */
 static void show(struct agents *a, struct node_link *link, uint64_t now)
 {
-    const uint64_t known = link->away ? now : node_link_known_ns(link, now);
-    const bool awaited =
-        link->node.state == NODE_UP && link->resumes && a->resume_ns > a->beat.timeout_ns &&
-        (peer_times_lost(&a->beat, &link->times, known) || (link->node.awaited && link->away));
+    const bool awaited = link->node.state == NODE_UP && link->resumes &&
+                         a->resume_ns > a->beat.timeout_ns && seems_away(a, link, now);
     const bool news = awaited != link->node.awaited;
 
     link->node.awaited = awaited;

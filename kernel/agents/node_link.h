@@ -73,6 +73,7 @@ struct node_link {
     struct waiting_message *first, **last;
     struct fan_part fan;
     bool engine_ended;         /* while the node was up */
+    bool engine_looks;         /* it has lost its way to the node; until the agent resumes */
     const char *engine_report; /* why; borrowed; NULL: it did not say */
     bool removed; /* its engine was stopped: an agent that connects as this node is ignored */
     bool refused; /* its agent was told that the kernel does not take it (back) */

@@ -93,7 +93,18 @@ static void on_failed(struct engine_run *run, const struct engine_line *said)
     if (!node)
         return;
     snprintf(why, sizeof why, "%.*s", SLICE_ARG(said->text));
-    agents_nodes_failed(run->agents, node->number, *why ? why : "its engine says that it failed");
+    agents_nodes_failed(run->agents, node->number,
+                        *why                             ? why
+                        : said->kind == ENGINE_LINE_GONE ? "its engine says that it is gone"
+                                                         : "its engine says that it failed");
+}
+
+static void on_away(struct engine_run *run, unsigned index)
+{
+    const struct node *node = node_at(run, index);
+
+    if (node && node->state == NODE_UP)
+        agents_nodes_away(run->agents, node->number);
 }
 
 static void on_notice(struct engine_run *run, const struct engine_line *said)
@@ -132,7 +143,11 @@ void engine_nodes_said(void *arg, const struct engine_line *said)
     case ENGINE_LINE_SAY:
         on_say(run, said->text);
         break;
+    case ENGINE_LINE_AWAY:
+        on_away(run, said->n);
+        break;
     case ENGINE_LINE_FAILED:
+    case ENGINE_LINE_GONE:
         on_failed(run, said);
         break;
     case ENGINE_LINE_NOTICE:

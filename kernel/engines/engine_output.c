@@ -73,11 +73,15 @@ struct engine_line engine_line_parse(struct slice line)
             return nonsense;
         if (slice_is(s.text, "again") && !s.slots)
             s.kind = ENGINE_LINE_AGAIN;
-    } else if (slice_is(verb, "failed")) {
-        s.kind = ENGINE_LINE_FAILED;
+    } else if (slice_is(verb, "failed") || slice_is(verb, "gone")) {
+        s.kind = slice_is(verb, "gone") ? ENGINE_LINE_GONE : ENGINE_LINE_FAILED;
         if (!number(word(&line), ENGINE_NODES_MAX, &s.n))
             return nonsense;
         s.text = line;
+    } else if (slice_is(verb, "away")) {
+        s.kind = ENGINE_LINE_AWAY;
+        if (!number(word(&line), ENGINE_NODES_MAX, &s.n) || line.n)
+            return nonsense;
     } else if (slice_is(verb, "end")) {
         s.kind = ENGINE_LINE_END;
         if (!number(word(&line), ENGINE_END_MAX, &s.n) || s.n == 0 || line.n)

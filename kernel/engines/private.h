@@ -25,6 +25,8 @@ enum engine_line_kind {
     ENGINE_LINE_AGAIN,
     ENGINE_LINE_SAY,
     ENGINE_LINE_FAILED,
+    ENGINE_LINE_AWAY,
+    ENGINE_LINE_GONE,
     ENGINE_LINE_END,
     ENGINE_LINE_NOTICE,
     ENGINE_LINE_ENDS
@@ -32,11 +34,13 @@ enum engine_line_kind {
 
 struct engine_line {
     enum engine_line_kind kind;
-    unsigned n;        /* NODES: how many; NODE, AGAIN, FAILED, NOTICE: which; END: seconds */
-    unsigned slots;    /* NODE; 0: not said */
-    unsigned seconds;  /* NOTICE, ENDS */
-    bool by_ranks;     /* NODES: how many depends on --ranks */
-    struct slice text; /* NODE: its name; SAY, FAILED, NOTICE: the text. Borrowed from the line */
+    /* NODES: how many; NODE, AGAIN, FAILED, AWAY, GONE, NOTICE: which; END: seconds */
+    unsigned n;
+    unsigned slots;   /* NODE; 0: not said */
+    unsigned seconds; /* NOTICE, ENDS */
+    bool by_ranks;    /* NODES: how many depends on --ranks */
+    /* NODE: its name; SAY, FAILED, GONE, NOTICE: the text. Borrowed from the line */
+    struct slice text;
 };
 
 struct engine_line engine_line_parse(struct slice line);

@@ -464,6 +464,37 @@ static void silence_is_shown_before_it_is_a_loss(void)
     stage_close(&s);
 }
 
+static void an_engine_knows_earlier_that_one_is_away(void)
+{
+    struct stage s;
+    struct peer peer[2];
+    struct keys next[2], then;
+    const unsigned first = two_up(&s, peer, next);
+
+    keys_create(&then);
+    stage_still(&s);
+    agents_nodes_away(s.agents, first);
+    stage_skip(&s, 1000);
+    is_int(s.awaited[first], 0, "one of whom the kernel hears is not away");
+    stage_skip(&s, 35000);
+    ok(s.awaited[first] == 1 && s.awaited[first + 1] == 0,
+       "one that is silent, too, is shown as away sooner than others");
+    cut(&s, &peer[0], first);
+    agents_nodes_away(s.agents, first + 1);
+    cut(&s, &peer[1], first + 1);
+    stage_skip(&s, 1000);
+    is_int(s.awaited[first + 1], 1, "one whose connection has ended at once");
+    peer_open_with(&s, &peer[0], &next[0]);
+    resume(&peer[0], first, 0, then.public);
+    ok(peer_gets(&s, &peer[0], SPAN_RESUME), "its agent resumes");
+    stage_skip(&s, 35000);
+    ok(s.back[first] == 1 && s.awaited[first] == 1, "then it is a node like others");
+    agents_nodes_failed(s.agents, first + 1, "it was restarted");
+    is_int(s.lost[first + 1], 1, "one that is gone is not waited for");
+    peer_close(&peer[0]);
+    stage_close(&s);
+}
+
 static void one_that_is_given_up_is_lost_soon(void)
 {
     const struct span quit = { .kind = SPAN_QUIT };
@@ -521,6 +552,7 @@ int main(void)
     one_that_is_away_is_shown_and_waited_for();
     silence_is_shown_before_it_is_a_loss();
     one_that_is_given_up_is_lost_soon();
+    an_engine_knows_earlier_that_one_is_away();
     an_engine_that_ends_ends_the_wait();
     return plan_done();
 }

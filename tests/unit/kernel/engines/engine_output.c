@@ -35,6 +35,11 @@ static void lines_are_understood(void)
     s = parse("failed 2 h3: no route to host");
     ok(s.kind == ENGINE_LINE_FAILED && s.n == 2 && slice_is(s.text, "h3: no route to host"),
        "failed keeps its text");
+    s = parse("gone 2 h3: it was restarted");
+    ok(s.kind == ENGINE_LINE_GONE && s.n == 2 && slice_is(s.text, "h3: it was restarted"),
+       "so does gone");
+    s = parse("away 2");
+    ok(s.kind == ENGINE_LINE_AWAY && s.n == 2, "away has none");
     s = parse("failed 2");
     ok(s.kind == ENGINE_LINE_FAILED && s.text.n == 0, "failed without a reason is failed");
     s = parse("end 30");
@@ -68,6 +73,11 @@ static void all_else_is_nonsense(void)
         "node x h1",
         "node 1 h1 x",
         "node 1 h1 2 3",
+        "gone",
+        "gone x",
+        "away",
+        "away x",
+        "away 1 2",
         "failed",
         "failed x",
         "end",

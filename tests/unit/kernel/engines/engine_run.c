@@ -102,6 +102,16 @@ static void failures_have_words(struct stage *s)
         is_int(s->lost[first], 0, "the other may still come");
     }
     engines_stop(s->engines, engine);
+    engine = stage_engine(s, "echo nodes 2; echo away 0; echo away 9; echo gone 1; echo gone 9");
+    {
+        const unsigned first = stage_first(s, engine);
+
+        ok(stage_until(s, &s->lost[first + 1], 1), "one node of two is gone");
+        is_text(s->why[first + 1], "its engine says that it is gone",
+                "without words of the engine");
+        is_int(s->lost[first], 0, "one that is away may still come");
+    }
+    engines_stop(s->engines, engine);
     engine = stage_engine(s, "echo nodes 1; printf 'failed 0 refus\\351e\\n'");
     {
         const unsigned first = stage_first(s, engine);
