@@ -457,6 +457,7 @@ static void lose_node(struct notebook *nb, struct group_node *node, const char *
 {
     node->lost = true;
     node->asked = false;
+    snprintf(node->why, sizeof node->why, "%s", why);
     rank_events_lost(nb, node->number, why);
 }
 

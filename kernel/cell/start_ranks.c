@@ -58,6 +58,43 @@ static int choose(struct cell *c, const struct node_gpus *p)
     return cell_fail(c, "UsageError", "%s", err.text);
 }
 
+/* ---- machines that are lost before ranks start on them ---- */
+
+/* Too few nodes are left: the engine must start again, and all ranks with it. Once in a cell: where
+ * machines are lost before ranks start on them, the next ones may be lost as well. */
+static void start_afresh(struct cell *c, const char *why)
+{
+    struct group *g = c->nb->group;
+
+    log_info("start", "%s", why);
+    if (g->again == c->id) {
+        GROUP_NODES_EACH (node, group_nodes_of(c->nb))
+            if (node->lost) {
+                cell_fail(c, "EngineError",
+                          "%s was started again for this cell, and was lost again before the cell "
+                          "ran: %s: %s",
+                          g->on, notebook_node_name(c->nb, node->number), node->why);
+                return;
+            }
+    }
+    g->again = c->id;
+    output_note(
+        c,
+        "the machines that are left have no room for all ranks: %s is started again, and the "
+        "variables of all ranks are gone",
+        g->on);
+    engine_move(c);
+}
+
+/* Are machines lost, and does the number of ranks depend on how many there are? */
+static bool lacks_machines(const struct cell *c, const struct node_gpus *p)
+{
+    const bool number = c->plan.n != PLAN_N_UNSET && c->plan.n != PLAN_N_GPU;
+
+    return engine_is_torn(c->nb) && !c->engine.here &&
+           (!p->n || (!number && !c->nb->group->asked && c->plan.kind != PLAN_RANKS));
+}
+
 /* ---- START ---- */
 
 /* Starts these ranks on one node. START lists ranks in the order of its envelope's workers. */
@@ -132,18 +169,6 @@ static int start_all(struct cell *c, const struct node_gpus *p, const struct ran
 }
 
 /* ---- placing missing ranks ---- */
-
-/* Too few nodes are left: the engine must start again, and all ranks with it. */
-static void note_afresh(struct cell *c, const struct err *why)
-{
-    log_info("start", "%s", why->text);
-    output_note(
-        c,
-        "the machines that are left have no room for all ranks: %s is started again, and the "
-        "variables of all ranks are gone",
-        c->nb->group->on);
-    engine_move(c);
-}
 
 /* Names the ranks of a lost node that start on p->node[to] now. */
 static void note_move(struct cell *c, const struct group_node *from, const struct ranks *missing,
@@ -221,7 +246,7 @@ static int place_missing(struct cell *c, const struct node_gpus *p, const struct
         cell_fail(c, "RuntimeError", "out of memory");
     } else if (place_ranks(p->node, p->n, &g->want, at, before, c->world, size, &err) < 0) {
         if (engine_is_torn(c->nb))
-            note_afresh(c, &err);
+            start_afresh(c, err.text);
         else if (!engine_grows(c))
             cell_fail(c, "UsageError", "%s", err.text);
     } else {
@@ -246,6 +271,14 @@ static int start_missing(struct cell *c, const struct node_gpus *p)
     struct err err = { "" };
     int rc;
 
+    if (lacks_machines(c, p)) {
+        start_afresh(c, "machines are lost on which ranks were to start");
+        return -1;
+    }
+    if (!p->n)
+        return cell_fail(c, "EngineError",
+                         "%s was lost before ranks started there: run the cell again",
+                         notebook_node_name(c->nb, group_nodes_of_cell(c).first->number));
     if (choose(c, p) < 0)
         return -1;
     if (group_grow(g, c->world, &err) < 0) {
@@ -364,6 +397,8 @@ static void try_all(struct cell *c, const struct node_gpus *p)
     struct err err = { "" };
     unsigned *at;
 
+    if (engine_is_torn(c->nb)) /* since it was asked: the engine starts again, whatever fits now */
+        return;
     if (choose(c, p) < 0)
         return;
     if (!(at = calloc(c->world + 1u, sizeof *at))) {

@@ -48,6 +48,7 @@ struct asked {
 struct group_node {
     unsigned number;
     bool lost;
+    char why[200];           /* why it is lost; may be cut */
     bool mig;                /* its GPUs are MIG instances */
     bool asked;              /* it was asked for its GPUs and has not answered yet */
     bool known;              /* it has answered, and its driver could list the GPUs */

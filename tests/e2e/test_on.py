@@ -31,6 +31,7 @@ esac
 slots=${spec#*x}
 spec=${spec%x*}
 echo "nodes $spec"
+[ "$NVML" ] && export CELLSPAN_NVML_LIBRARY="$NVML"
 exec 3<&0
 trap 'kill $pids 2>/dev/null' TERM
 i=0
@@ -165,6 +166,28 @@ def test_without_room_for_its_ranks_all_start_afresh(fresh):
     cell = nb.ok("%%distribute\nimport os\nos.environ['WORLD_SIZE']", limit=90)
     assert cell.value == "'2'" and "is started again" in cell.stderr, cell.stderr
     assert processes.wait_until(lambda: not set(old) & set(agents(nb)), 60), "those of before end"
+
+
+FALLS = """#include <signal.h>
+#include <unistd.h>
+__attribute__((constructor)) static void fall(void) { kill(getppid(), SIGKILL); }
+"""
+
+
+@pytest.mark.parametrize("number", ["", "-n 1 ", "-n gpu ", "--nproc-per-node 1 "])
+def test_machines_that_are_lost_before_any_rank_starts_are_started_once_more_and_no_oftener(fresh, tmp_path, number):
+    """The agents end when the cell asks for their GPUs."""
+    library = str(tmp_path / "libfalls.so")
+    subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-o", library, "-"], input=FALLS.encode(), check=True)
+    nb = fresh()
+    nb.ok("import os\nos.environ['NVML'] = %r" % library)
+    cell = nb.run("%%distribute " + number + "--on pair:1\n1", 120)
+    cell.assert_error("EngineError")
+    assert cell.stderr.count("is started again") == 1, cell.stderr
+    assert "pair:1 was started again for this cell, and was lost again before the cell ran: m0: " in cell.error["evalue"], cell.error
+    assert "(Killed)" in cell.error["evalue"], cell.error
+    nb.ok("del os.environ['NVML']")
+    assert nb.ok("%%distribute -n 1\n1", limit=120).value == "1"
 
 
 def test_an_engine_that_refuses_or_is_not_there_is_quoted(fresh):
