@@ -7,6 +7,7 @@ base_libbase_a_SOURCES = \
 	base/buf.h base/buf.c \
 	base/rows.h base/rows.c \
 	base/utf8.h base/utf8.c \
+	base/agent_lines.h \
 	base/child_lines.h base/child_lines.c \
 	base/tail.c \
 	base/suggest.h base/suggest.c \

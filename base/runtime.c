@@ -129,6 +129,16 @@ int runtime_dir_hold(const char *dir)
     return lock;
 }
 
+bool runtime_dir_is_held(const char *dir)
+{
+    int fd = open_dir(AT_FDCWD, dir), lock = open_lock(fd, 0);
+    const bool held = lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) < 0;
+
+    fd_close(&fd);
+    fd_close(&lock);
+    return held;
+}
+
 static int remove_entries(int dir, unsigned depth);
 
 /* Removes `name` in the directory `at`, whatever it is. */

@@ -4,6 +4,8 @@
 #ifndef BASE_RUNTIME_H
 #define BASE_RUNTIME_H
 
+#include <stdbool.h>
+
 #include "base/err.h"
 
 /* Makes the folder cellspan-PID-RANDOM (0700) under $XDG_RUNTIME_DIR, $TMPDIR or /tmp: the first
@@ -14,6 +16,8 @@ char *runtime_dir_create(int *lock, struct err *err);
 /* Another such descriptor for an existing folder, for a process that may outlive the one that made
  * it. -1: the folder has no lock. */
 int runtime_dir_hold(const char *dir);
+/* Has anybody such a descriptor? */
+bool runtime_dir_is_held(const char *dir);
 /* Removes folders that killed processes of this user have left: those that nobody has locked.
  * (Their pids can't tell, since they may belong to another container.) */
 void runtime_sweep(void);

@@ -19,6 +19,7 @@ launchers_liblaunch_a_SOURCES = \
 	launchers/mpi/mpirun.h launchers/mpi/mpirun.c
 
 cellspan_launch_ssh_SOURCES = launchers/relay_child.h launchers/relay_child.c \
+	launchers/ssh/look_child.h launchers/ssh/look_child.c \
 	launchers/ssh/ssh_child.h launchers/ssh/ssh_child.c launchers/ssh/main.c
 cellspan_launch_ssh_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS)
 cellspan_launch_slurm_SOURCES = \

@@ -35,6 +35,8 @@ void report_node(unsigned agent, const char *name, unsigned slots);
 void report_say(const char *format, ...) PRINTF_LIKE(1, 2);
 void report_ends(unsigned seconds); /* the job's time is over then */
 void report_notice(unsigned agent, unsigned seconds, const char *format, ...) PRINTF_LIKE(3, 4);
+void report_away(unsigned agent); /* the way to it has broken, and is looked for */
+void report_gone(unsigned agent, const char *format, ...) PRINTF_LIKE(2, 3);
 void report_failed(unsigned agent, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* ---- words.c: splits command lines into words as a shell does, and quotes words for one ---- */

@@ -70,6 +70,23 @@ void report_say(const char *format, ...)
     va_end(args);
 }
 
+void report_away(unsigned agent)
+{
+    printf("away %u\n", agent);
+    fflush(stdout);
+}
+
+void report_gone(unsigned agent, const char *format, ...)
+{
+    char start[32];
+    va_list args;
+
+    snprintf(start, sizeof start, "gone %u ", agent);
+    va_start(args, format);
+    say(start, format, args);
+    va_end(args);
+}
+
 void report_failed(unsigned agent, const char *format, ...)
 {
     char start[32];

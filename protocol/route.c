@@ -38,6 +38,15 @@ bool route_next(struct slice *route, struct route_section *section)
     return true;
 }
 
+bool route_is_whole(struct slice route)
+{
+    struct route_section s;
+
+    while (route_next(&route, &s))
+        ;
+    return route.n == 0;
+}
+
 int bundle_add(struct buf *out, uint32_t node, uint32_t worker, struct slice message)
 {
     struct writer w = writer_of(out);

@@ -26,6 +26,7 @@ MUST_USE int route_add(struct buf *out, uint32_t node, const uint32_t *workers, 
 /* Removes the first section from *route. false: none is left, or the rest is incomplete (then
  * *route is not empty). */
 bool route_next(struct slice *route, struct route_section *section);
+bool route_is_whole(struct slice route); /* route_next() reaches its end */
 
 /* ---- up: bundle = *entry; entry = node:u32 worker:u32 size:u32 message ---- */
 

@@ -207,7 +207,7 @@ static bool seems_away(const struct agents *a, const struct node_link *link, uin
     if (link->node.awaited && link->away)
         return true;
     if (link->engine_looks)
-        return link->away || peer_times_silence_ns(&link->times, known) >= a->beat.timeout_ns / 2;
+        return peer_times_silence_ns(&link->times, known) >= a->beat.timeout_ns / 2;
     return peer_times_lost(&a->beat, &link->times, known);
 }
 

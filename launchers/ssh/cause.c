@@ -90,10 +90,10 @@ static void end_text(int status, char text[static 64])
         snprintf(text, 64, "ended with status %d", WEXITSTATUS(status));
 }
 
-/* Is it the exit status of the remote shell? If ssh itself fails, it exits with 255. */
+/* Is it the exit status of the remote shell? If ssh itself fails, it exits with SSH_FAILED. */
 static bool is_shells_end(const struct cause *c)
 {
-    return WIFEXITED(c->status) && WEXITSTATUS(c->status) != 255;
+    return WIFEXITED(c->status) && WEXITSTATUS(c->status) != SSH_FAILED;
 }
 
 /* The login works, but the user has no shell. nologin says so on stdout; other messages don't
@@ -155,7 +155,7 @@ static void running_text(const struct cause *c, char text[static CAUSE_TEXT_SIZE
                  "; it is %.60s, and here is " CELLSPAN_VERSION ": `%s` there, or update here",
                  c->version, script_install(CELLSPAN_INSTALL, install));
     end_text(c->status, end);
-    if (WIFEXITED(c->status) && WEXITSTATUS(c->status) == 255)
+    if (WIFEXITED(c->status) && WEXITSTATUS(c->status) == SSH_FAILED)
         snprintf(text, CAUSE_TEXT_SIZE, "%s: the connection broke%s%s%s", c->host,
                  *line ? ": " : "", line, other);
     else if (WIFSIGNALED(c->status)) /* ssh itself was killed; for remote processes it exits */
@@ -185,7 +185,8 @@ void cause_text(const struct cause *c, char text[static CAUSE_TEXT_SIZE])
 
 bool cause_is_passing(const struct cause *c)
 {
-    if (c->stage != CAUSE_CONNECTING || !WIFEXITED(c->status) || WEXITSTATUS(c->status) != 255)
+    if (c->stage != CAUSE_CONNECTING || !WIFEXITED(c->status) ||
+        WEXITSTATUS(c->status) != SSH_FAILED)
         return false;
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
         if (strstr(c->said, patterns[i].says))

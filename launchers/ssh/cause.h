@@ -26,6 +26,7 @@ struct cause {
     int status;   /* ssh's, from wait() */
 };
 
+#define SSH_FAILED      255 /* exit status of ssh if the login fails, or the connection */
 #define CAUSE_TEXT_SIZE 1024
 
 /* Writes one line into text; it is never empty. */

@@ -28,7 +28,7 @@ struct fleet {
     struct loop *loop;
     struct ssh_hosts hosts;
     struct words ssh;
-    char *const *command;
+    struct words command; /* the agent's */
     struct payload payload;
     struct buf line; /* empty until a host wants it */
     char *secret;    /* owned */
@@ -102,7 +102,7 @@ static void child_ended(void *arg)
             if (f->child[i].pid == pid)
                 ssh_child_ended(&f->child[i], status);
             else
-                (void)ssh_child_relay_ended(&f->child[i], pid);
+                ssh_child_other_ended(&f->child[i], pid, status);
 }
 
 /* ---- the end ---- */
@@ -193,12 +193,25 @@ static int compose_ssh(struct words *ssh, struct err *err)
                                                                      : 0;
 }
 
+/* An agent that is waited for outlasts a connection of ssh that breaks. */
+static int compose_command(struct fleet *f, char *const *word)
+{
+    f->plan.outlasts = setting_value(SETTING_RESUME) > setting_value(SETTING_HEARTBEAT_TIMEOUT);
+    for (; *word; word++)
+        if (words_add(&f->command, *word) < 0)
+            return -1;
+    return f->plan.outlasts &&
+                   (words_add(&f->command, "--stdin") < 0 || words_add(&f->command, "end") < 0)
+               ? -1
+               : 0;
+}
+
 static int compose_line(struct fleet *f, struct err *err)
 {
     char *cwd = getcwd(NULL, 0);
     struct script_setting set[SCRIPT_SETTINGS + 1];
     size_t settings = script_settings(set);
-    struct script_spec spec = { .command = f->command,
+    struct script_spec spec = { .command = f->command.v,
                                 .prefix = setting_text(SETTING_REMOTE_PREFIX),
                                 .cwd = cwd,
                                 .setting = set,
@@ -246,7 +259,8 @@ static int prepare(struct fleet *f, const struct launch_arguments *a, struct err
     if (ssh_hosts_parse(&f->hosts, a->spec, err) < 0 ||
         ssh_hosts_check(&f->hosts, a->ranks, err) < 0 || compose_ssh(&f->ssh, err) < 0)
         return -1;
-    f->command = a->command;
+    if (compose_command(f, a->command) < 0)
+        return err_set(err, "out of memory");
     f->plan.patience_ns = setting_value(SETTING_SSH_TIMEOUT);
     f->plan.ssh = &f->ssh;
     f->plan.line = line;
@@ -310,6 +324,7 @@ static int release(struct fleet *f)
     free(f->secret);
     ssh_hosts_release(&f->hosts);
     words_release(&f->ssh);
+    words_release(&f->command);
     buf_release(&f->line);
     payload_release(&f->payload);
     loop_destroy(f->loop);

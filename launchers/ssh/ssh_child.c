@@ -6,13 +6,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/agent_lines.h"
 #include "base/memory.h"
 #include "base/process.h"
 #include "base/mux/forward.h"
 #include "launchers/launcher.h"
 #include "launchers/relay_child.h"
+#include "launchers/ssh/look_child.h"
 #include "launchers/agent_script.h"
 
 #define LAST_LINES 16u
@@ -49,6 +52,7 @@ void ssh_child_release(struct ssh_child *c)
     close_out(&c->err_watch, &c->errs);
     watch_stop(c->timer);
     relay_child_stop(c->relay);
+    look_child_stop(c->look);
     tail_release(&c->errors);
     child_lines_release(&c->out_lines);
     child_lines_release(&c->err_lines);
@@ -57,6 +61,9 @@ void ssh_child_release(struct ssh_child *c)
     free(c->unsent);
     free(c->heard);
     free(c->machine);
+    free(c->folder);
+    free(c->boot);
+    free(c->broke);
 }
 
 static void over(struct ssh_child *c)
@@ -65,6 +72,8 @@ static void over(struct ssh_child *c)
     watch_clear(&c->timer);
     relay_child_stop(c->relay);
     c->relay = NULL;
+    look_child_stop(c->look);
+    c->look = NULL;
     c->plan->settled(c->plan->arg);
 }
 
@@ -240,22 +249,35 @@ static int add_words(const struct ssh_child *c, struct words *argv)
     return words_add(argv, "--") < 0 || words_add(argv, c->host->destination) < 0 ? -1 : 0;
 }
 
+/* Composes another ssh, which runs the agent's program with that option and the agent's folder. */
+static int compose_other(const struct ssh_child *c, const char *option, const char *folder,
+                         struct words *argv)
+{
+    struct buf line = BUF_INIT;
+    const int rc = add_words(c, argv) < 0 || buf_add_text(&line, "exec ") < 0 ||
+                           words_quote(&line, c->found) < 0 || buf_add_text(&line, " ") < 0 ||
+                           buf_add_text(&line, option) < 0 || buf_add_text(&line, " ") < 0 ||
+                           words_quote(&line, folder) < 0 || words_add(argv, line.p) < 0
+                       ? -1
+                       : 0;
+
+    buf_release(&line);
+    return rc;
+}
+
 /* The agent can't reach the kernel: its connection goes through another ssh. said: its folder, and
  * after a tab why it can't. */
 static void start_relay(struct ssh_child *c, const char *said)
 {
     struct words argv = WORDS_INIT;
     struct relay_child_spec spec = { .loop = c->plan->loop, .host = c->host->name, .argv = &argv };
-    struct buf line = BUF_INIT;
     struct err err = { "" };
     char *folder = NULL;
 
     if (c->relay || c->asked_to_end)
         return;
-    if (add_words(c, &argv) < 0 || buf_add_text(&line, "exec ") < 0 ||
-        words_quote(&line, c->found) < 0 || buf_add_text(&line, " " RELAY_OPTION " ") < 0 ||
-        !(folder = strndup(said, strcspn(said, "\t"))) || words_quote(&line, folder) < 0 ||
-        words_add(&argv, line.p) < 0)
+    if (!(folder = strndup(said, strcspn(said, "\t"))) ||
+        compose_other(c, RELAY_OPTION, folder, &argv) < 0)
         (void)err_set(&err, "out of memory");
     else {
         spec.why = said + strlen(folder) + (said[strlen(folder)] == '\t');
@@ -264,7 +286,6 @@ static void start_relay(struct ssh_child *c, const char *said)
     if (!c->relay)
         fprintf(stderr, "%s: no relay: %s\n", c->host->name, err.text);
     words_release(&argv);
-    buf_release(&line);
     free(folder);
 }
 
@@ -278,6 +299,8 @@ static void out_line(void *arg, const char *line)
         return;
     if (c->found && text_begins(line, RELAY_WANTED))
         start_relay(c, line + strlen(RELAY_WANTED));
+    else if (c->found && text_begins(line, AGENT_LINE_FOLDER))
+        text_replace(&c->folder, line + strlen(AGENT_LINE_FOLDER));
     else if (c->state == SSH_UP)
         fprintf(stderr, "%s: %s\n", c->host->name, line);
     else if (*line)
@@ -387,8 +410,13 @@ static void again(void *arg)
 void ssh_child_end(struct ssh_child *c)
 {
     c->asked_to_end = true;
-    if (c->state == SSH_WAITING || (c->state == SSH_CONNECTING && c->pid == 0))
+    if (c->state == SSH_AWAY && look_child_end(c->look))
+        return;
+    if (c->state == SSH_AWAY || c->state == SSH_WAITING ||
+        (c->state == SSH_CONNECTING && c->pid == 0))
         over(c);
+    else if (c->found && c->plan->outlasts && c->in >= 0)
+        send_it(c, buf_add_text(&c->send, AGENT_LINE_END));
     else if (!c->send.n && !c->after.n)
         close_in(c);
     if (c->state == SSH_CONNECTING)
@@ -400,6 +428,7 @@ void ssh_child_kill(struct ssh_child *c, int signo)
     if (c->pid > 0)
         /* the group, since CELLSPAN_SSH may be a script that waits for its ssh */
         (void)process_kill_group(c->pid, signo);
+    look_child_kill(c->look, signo);
 }
 
 /* The last lines of stderr, as one text; the caller frees it. */
@@ -412,11 +441,9 @@ static char *last_words(const struct ssh_child *c)
     return buf_take(&all);
 }
 
-static void report_end(struct ssh_child *c, int status)
+static struct cause cause_of(const struct ssh_child *c, int status, const char *said)
 {
-    char *said = last_words(c);
-    char text[CAUSE_TEXT_SIZE];
-    struct cause cause = {
+    return (struct cause){
         .host = c->host->name,
         .login = c->host->destination,
         .heard = c->heard,
@@ -432,6 +459,13 @@ static void report_end(struct ssh_child *c, int status)
                  : c->state == SSH_UP ? CAUSE_SEARCHING
                                       : CAUSE_CONNECTING,
     };
+}
+
+static void report_end(struct ssh_child *c, int status)
+{
+    char *said = last_words(c);
+    char text[CAUSE_TEXT_SIZE];
+    const struct cause cause = cause_of(c, status, said);
     struct err err = { "" };
 
     if (c->state == SSH_CONNECTING && !c->late && c->tries < TRIES && cause_is_passing(&cause) &&
@@ -450,9 +484,68 @@ out:
     free(said);
 }
 
-bool ssh_child_relay_ended(struct ssh_child *c, pid_t pid)
+/* ---- an agent that may outlast its ssh ---- */
+
+static void gone(void *arg, bool restarted)
 {
-    return relay_child_ended(c->relay, pid);
+    struct ssh_child *c = arg;
+
+    c->failed = true;
+    if (restarted)
+        report_gone(c->agent, "%s: it was restarted, and its agent is gone", c->host->name);
+    else
+        report_gone(c->agent, "%s, and its agent is gone", c->broke ? c->broke : c->host->name);
+    over(c);
+}
+
+static void ended_as_told(void *arg)
+{
+    over(arg);
+}
+
+/* ssh itself has failed, or was killed: what became of the agent is not known. */
+static bool has_broken(const struct ssh_child *c, int status)
+{
+    return c->plan->outlasts && c->found && c->folder &&
+           (WIFSIGNALED(status) || WEXITSTATUS(status) == SSH_FAILED);
+}
+
+/* false: out of memory. */
+static bool look(struct ssh_child *c, int status)
+{
+    char *said = last_words(c), text[CAUSE_TEXT_SIZE];
+    const struct cause cause = cause_of(c, status, said);
+    struct words argv = WORDS_INIT;
+    struct look_child_spec spec = { .loop = c->plan->loop,
+                                    .host = c->host->name,
+                                    .patience_ns = c->plan->patience_ns,
+                                    .argv = &argv,
+                                    .gone = gone,
+                                    .over = ended_as_told,
+                                    .arg = c };
+    struct err err = { "" };
+
+    cause_text(&cause, text);
+    free(said);
+    text_replace(&c->broke, text);
+    text_replace(&c->boot, c->machine);
+    if (c->boot)
+        c->boot[strcspn(c->boot, " ")] = '\0';
+    spec.boot = c->boot;
+    if (compose_other(c, LOOK_OPTION, c->folder, &argv) == 0)
+        c->look = look_child_start(&spec, &err);
+    words_release(&argv);
+    if (!c->look)
+        return false;
+    c->state = SSH_AWAY;
+    report_away(c->agent);
+    return true;
+}
+
+void ssh_child_other_ended(struct ssh_child *c, pid_t pid, int status)
+{
+    if (!relay_child_ended(c->relay, pid))
+        (void)look_child_ended(c->look, pid, status);
 }
 
 void ssh_child_ended(struct ssh_child *c, int status)
@@ -465,6 +558,10 @@ void ssh_child_ended(struct ssh_child *c, int status)
     child_lines_end(&c->out_lines, out_line, c);
     child_lines_end(&c->err_lines, err_line, c);
     close_all(c);
+    if (!c->asked_to_end && has_broken(c, status) && look(c, status))
+        return;
+    if (!c->asked_to_end && c->found && status == 0 && c->plan->outlasts)
+        report_gone(c->agent, "%s: its agent has ended", c->host->name);
     if (c->asked_to_end || (c->found && status == 0))
         over(c);
     else

@@ -15,6 +15,7 @@
 #include "launchers/launcher.h"
 
 struct ssh_child;
+struct look_child;
 struct relay_child;
 
 /* Settings that all children share and borrow. */
@@ -25,6 +26,7 @@ struct ssh_plan {
     const char *program;     /* the agent's name */
     struct payload *payload; /* what is sent to a host that lacks cellspan */
     const char *prefix;      /* CELLSPAN_REMOTE_PREFIX; NULL: not set */
+    bool outlasts;           /* agents outlast their ssh: see docs/launchers.md, --stdin end */
     uint64_t patience_ns;    /* limit from ssh's start to the remote shell's "ready" */
     /* the line of script_line(), when the first host wants it */
     struct slice (*line)(void *arg);
@@ -40,6 +42,7 @@ enum ssh_child_state {
     SSH_WAITING,    /* ssh is not started yet */
     SSH_CONNECTING, /* ssh runs */
     SSH_UP,         /* the remote shell runs and was sent its line */
+    SSH_AWAY,       /* ssh has broken, and another one looks for the agent */
     SSH_OVER,       /* ssh has ended and won't be started again */
 };
 
@@ -65,6 +68,10 @@ struct ssh_child {
     struct tail errors; /* the end of stderr */
     struct watch *out_watch, *err_watch, *in_watch, *timer;
     struct relay_child *relay; /* the agent's way to the kernel; NULL: it needs none */
+    char *folder;              /* the agent's; NULL: not known */
+    char *boot;                /* the machine's boot id when it broke; NULL: not known */
+    char *broke;               /* how it did */
+    struct look_child *look;   /* NULL: it did not */
 };
 
 void ssh_child_init(struct ssh_child *c, const struct ssh_plan *plan, const struct ssh_host *host,
@@ -72,12 +79,12 @@ void ssh_child_init(struct ssh_child *c, const struct ssh_plan *plan, const stru
 void ssh_child_release(struct ssh_child *c);
 /* Starts ssh. A failure is reported to the kernel, and then the child is over. */
 void ssh_child_start(struct ssh_child *c);
-/* Ends the agent by closing its stdin. If ssh is not started yet, the child is over at once; if it
+/* Ends the agent by its stdin. If ssh is not started yet, the child is over at once; if it
  * is connecting, it gets SIGTERM. */
 void ssh_child_end(struct ssh_child *c);
 void ssh_child_kill(struct ssh_child *c, int signo); /* Signals ssh's process group, if it runs. */
-/* A process has ended. true: it was that of the child's relay. */
-bool ssh_child_relay_ended(struct ssh_child *c, pid_t pid);
+/* A process has ended: perhaps that of the child's relay, or of its look. */
+void ssh_child_other_ended(struct ssh_child *c, pid_t pid, int status);
 /* Call it when ssh has ended: reports it, or starts ssh again if that may help. */
 void ssh_child_ended(struct ssh_child *c, int status);
 

@@ -6,9 +6,12 @@ Each test has a notebook of its own, with ranks 0 and 1 on h1 and 2 and 3 on h2.
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import time
 
+import processes
 import pytest
 from client import values
 from engines import HOST_TOOLS, Hosts, bring_up
@@ -104,6 +107,71 @@ def test_a_second_interrupt_gives_it_up(nb, net):
     nb.control("interrupt_request")
     nb.wait(cell, SOON).assert_error("KeyboardInterrupt")
     assert values(nb.ok("%%distribute -n 2 --gather\nkept", limit=UP)) == [0, 2], "who was interrupted in time was killed"
+
+
+def ssh_of(nb, host):
+    (ssh,) = [pid for pid in processes.named(nb.marker, " %s " % host) if os.path.basename(processes.command(pid).split()[0]) == "ssh"]
+    return ssh
+
+
+def launcher_of(nb):
+    (launcher,) = processes.named(nb.marker, "cellspan-launch-ssh")
+    return launcher
+
+
+def test_an_ssh_that_breaks_loses_nothing_and_an_agent_that_ends_later_is_missed_at_once(nb, net):
+    cell = nb.start("%%distribute --grace 1s\nfor k in range(100):\n    print('tick', k, flush=True)\n    time.sleep(0.1)\nprint('begun', flush=True)\n"
+                    "time.sleep(600)")
+    nb.wait_shown(cell, "tick 3")
+    for _ in range(2):  # the second one is that which looks
+        first = ssh_of(nb, "h2")
+        os.kill(first, signal.SIGKILL)
+        assert processes.wait_until(lambda: any(" --look " in args for args in net.workers("h2").values()), SOON)
+        assert ssh_of(nb, "h2") != first
+    nb.wait(cell, SOON, lambda: re.search(r"^\[0-3\] begun$", cell.stdout, re.M))
+    assert "away" not in cell.stderr and "tick 99" in cell.stdout, cell.shown
+    assert net.signal("h2", "KILL", "cellspan-agent --connect")
+    nb.wait(cell, SOON).assert_error("RankDied")
+    assert "rank 2 on h2 is gone: the connection broke: ssh was killed by signal 9, and its agent is gone" in cell.shown, cell.shown
+    assert "silent" not in cell.stderr, cell.shown
+    assert net.left("h2") == []
+
+
+def test_a_host_that_was_restarted_is_not_waited_for(nb, net):
+    cell = nb.start("%%distribute --grace 1s\nprint('begun', flush=True)\ntime.sleep(600)")
+    nb.wait_shown(cell, "begun")
+    net.kill("h2")
+    net.start("h2")
+    nb.wait(cell, SOON).assert_error("RankDied")
+    assert "and its agent is gone" in cell.shown, cell.shown
+
+
+def test_the_end_of_the_notebook_ends_agents_whose_ssh_broke(nb, net):
+    ssh = ssh_of(nb, "h2")
+    os.kill(ssh, signal.SIGKILL)
+    assert processes.wait_until(lambda: any(" --look " in args for args in net.workers("h2").values()), SOON)
+    os.kill(nb.pid, signal.SIGKILL)
+    assert processes.gone(nb.marker) == []
+    assert net.left() == []
+
+
+def test_a_launcher_that_is_killed_takes_its_agents_along(nb, net):
+    cell = nb.start("%%distribute --grace 1s\nprint('begun', flush=True)\ntime.sleep(600)")
+    nb.wait_shown(cell, "begun")
+    os.kill(launcher_of(nb), signal.SIGKILL)
+    nb.wait(cell, SOON).assert_error("RankDied")
+    assert "cellspan-launch-ssh was killed by signal 9" in cell.shown, cell.shown
+    assert net.left() == []
+
+
+def test_without_kernel_and_launcher_agents_end_after_their_time(notebook, net):
+    nb = notebook(resume="20")
+    launcher = launcher_of(nb)
+    os.kill(launcher, signal.SIGSTOP)  # it can't tell them
+    os.kill(nb.pid, signal.SIGKILL)
+    os.kill(launcher, signal.SIGKILL)
+    assert processes.gone(nb.marker) == []
+    assert net.left() == []
 
 
 def test_an_agent_that_is_killed_is_lost_at_once(nb, net):

@@ -28,7 +28,7 @@ SAYS_SO = re.compile(r"\bends?\b|\bended\b|start(?:s|ed)? (?:new|anew|again|afre
 C_FOLDERS = ("base", "kernel", "launchers", "magics", "cli", "worker/agent")
 # The function that takes an error's text: the number of the argument with the text, from 0.
 C_CALLS = {"err_set": 1, "err_null": 1, "cell_fail": 2, "cell_fail_in_words": 2, "wrong": 3, "refuse_call": 4, "ranks_answer": 4,
-           "engine_run_fail": 1, "node_failures_lose": 2, "report_failed": 1, "finding_say": 4, "worker_broke": 1}
+           "engine_run_fail": 1, "node_failures_lose": 2, "report_failed": 1, "report_gone": 1, "finding_say": 4, "worker_broke": 1}
 # The other functions with a format: why their texts are no errors.
 C_OTHERS = {
     "log_at": "the log",
@@ -164,6 +164,9 @@ DOES = re.compile(
 QUOTES = re.compile(r"(?::|\.|\bbut) (?:%(?:\.\*)?s|\{\})*$")
 # Texts that state a fact, and why there is nothing to do.
 STATES = {
+    "it was restarted, and its agent is gone": "the next cell starts the ranks again",
+    ", and its agent is gone": "the next cell starts the ranks again",
+    "its agent has ended": "the next cell starts the ranks again",
     "out of memory": "the machine's state",
     "/proc: %s": "the machine's state",
     "Invalid config type!": "what follows says which one is right",

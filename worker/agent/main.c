@@ -13,6 +13,7 @@
 #include <malloc.h>
 #endif
 
+#include "base/agent_lines.h"
 #include "base/log.h"
 #include "base/mux/forward.h"
 #include "base/cmdline.h"
@@ -25,6 +26,7 @@
 #include "worker/agent/net/join.h"
 #include "worker/agent/net/sealed.h"
 #include "worker/agent/net/secret.h"
+#include "worker/agent/look_end.h"
 #include "worker/agent/notice.h"
 #include "worker/agent/private.h"
 #include "worker/agent/relay_end.h"
@@ -42,17 +44,19 @@ struct program {
     struct join join;
     const char *agent_from; /* variables that may have the agent's number; NULL: CELLSPAN_AGENT */
     bool no_stdin;          /* stdin tells nothing */
+    bool told_end;          /* the end of stdin alone is not ours, nor is that of the parent */
     bool sealed;            /* the secret is sealed with a key of ours */
-    pid_t parent;           /* the agent ends when this process does */
+    pid_t parent;           /* the agent ends when this process does; 0: it does not */
     /* owned: the kernel's runtime folder, or on another machine the agent's own; NULL: none */
     char *folder;
     int lock; /* of the folder */
     struct notice notice;
+    struct watch *in; /* of stdin, until it is over */
 };
 
 struct agent_line {
     struct agent_args args;
-    const char *agent_from, *in, *relay, *seal, *sigterm;
+    const char *agent_from, *in, *look, *relay, *seal, *sigterm;
     bool help, version, sealed;
 };
 
@@ -65,7 +69,9 @@ static const struct cmdline_row rows[] = {
     { "cwd", "DIR", "home's folder, and the ranks'", offsetof(struct agent_line, args.cwd) },
     { "agent-from", "NAMES", "variables; the first that is set has the agent's number",
       offsetof(struct agent_line, agent_from) },
-    { "stdin", "none", "do not read stdin, and do not wait for its end",
+    { "stdin", "WAY",
+      "none: do not read stdin, and do not wait for its end. end: the line `end` there ends the agent, "
+      "and without it the kernel",
       offsetof(struct agent_line, in) },
     { "sigterm-notice", "SECONDS",
       "SIGTERM is a notice that this node will be gone then, and does not end the agent",
@@ -77,6 +83,8 @@ static const struct cmdline_row rows[] = {
       offsetof(struct agent_line, seal) },
     { "relay", "FOLDER", "for an agent there that can't reach its kernel: see docs/launchers.md",
       offsetof(struct agent_line, relay) },
+    { "look", "FOLDER", "say whether that agent is there, and wait for its end",
+      offsetof(struct agent_line, look) },
     { "help", NULL, "this text", offsetof(struct agent_line, help) },
     { "version", NULL, "print the version", offsetof(struct agent_line, version) },
     { NULL, NULL, NULL, 0 },
@@ -86,10 +94,11 @@ static void print_help(void)
 {
     puts(
         "usage: cellspan-agent --connect ENDPOINT[,ENDPOINT...] [--node NAME] [--python PATH] [--cwd DIR]\n"
-        "                      [--agent-from NAME[,NAME...]] [--stdin none] [--sealed]\n"
+        "                      [--agent-from NAME[,NAME...]] [--stdin none|end] [--sealed]\n"
         "                      [--sigterm-notice SECONDS]\n"
         "       cellspan-agent --seal KEY\n"
-        "       cellspan-agent --relay FOLDER\n\n"
+        "       cellspan-agent --relay FOLDER\n"
+        "       cellspan-agent --look FOLDER\n\n"
         "Looks after the ranks of one node for a cellspan kernel, which starts it, or has an engine start it. It "
         "ends when its\n"
         "stdin or its parent process does. To dial a tcp endpoint it needs CELLSPAN_AGENT and CELLSPAN_SECRET, in "
@@ -135,19 +144,22 @@ static int read_args(int argc, char **argv, struct program *h, struct agent_args
     *status = 0;
     *args = line.args;
     h->agent_from = line.agent_from;
-    h->no_stdin = line.in;
+    h->no_stdin = line.in && strcmp(line.in, "none") == 0;
+    h->told_end = line.in && strcmp(line.in, "end") == 0;
     h->sealed = line.sealed;
     if (rc == 0 && line.help)
         print_help();
     else if (rc == 0 && line.version)
         puts("cellspan-agent " CELLSPAN_VERSION);
-    else if (rc == 0 && line.in && strcmp(line.in, "none") != 0)
-        rc = err_set(&err, "--stdin %.200s: write none, or leave the option out", line.in);
+    else if (rc == 0 && line.in && !h->no_stdin && !h->told_end)
+        rc = err_set(&err, "--stdin %.200s: write none or end, or leave the option out", line.in);
     else if (rc == 0 && line.seal)
         rc = seal(line.seal, &err);
     else if (rc == 0 && line.relay)
         rc = relay_end_run(line.relay, &err);
-    else if (rc == 0 && line.in && line.sealed)
+    else if (rc == 0 && line.look)
+        rc = look_end_run(line.look, &err);
+    else if (rc == 0 && h->no_stdin && line.sealed)
         rc = err_set(&err, "--sealed and --stdin %.20s: leave one of them out", line.in);
     else if (rc == 0 && args->connect && (rc = read_sigterm(&h->notice, line.sigterm, &err)) == 0)
         return 0;
@@ -162,11 +174,30 @@ static int read_args(int argc, char **argv, struct program *h, struct agent_args
 
 /* ---- reasons to end ---- */
 
+/* The way to the launcher may have broken, and the kernel still be there: it says QUIT when nobody
+ * wants us any more, and one that is gone is not waited for without end. */
+static void stdin_over(struct program *h)
+{
+    watch_clear(&h->in);
+    if (h->told_end && kernel_link_outlasts(&h->agent.kernel))
+        log_info("agent", "stdin is over without a word: the kernel is waited for");
+    else
+        kernel_link_quit(&h->agent.kernel, "stdin is over: the kernel is gone");
+}
+
 static void stdin_ready(void *arg, int fd, unsigned events)
 {
+    struct program *h = arg;
+    char bytes[256];
+    const ssize_t n = read(fd, bytes, sizeof bytes);
+
     (void)events;
-    if (fd_is_over(fd))
-        kernel_link_quit(arg, "stdin is over: the kernel is gone");
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n <= 0)
+        stdin_over(h);
+    else if (h->told_end && agent_line_is_end(slice_of(bytes, (size_t)n)))
+        kernel_link_quit(&h->agent.kernel, "its launcher says so");
 }
 
 static void told_to_end(void *arg)
@@ -178,7 +209,7 @@ static void check_parent(void *arg)
 {
     struct program *h = arg;
 
-    if (getppid() != h->parent)
+    if (h->parent && getppid() != h->parent)
         kernel_link_quit(&h->agent.kernel, "the parent process is gone");
 }
 
@@ -193,7 +224,7 @@ static int watch_for_the_end(struct program *h, struct loop *loop, struct err *e
         if ((signals[i] != SIGTERM || !h->notice.sigterm_s) &&
             !loop_signal(loop, signals[i], told_to_end, &h->agent.kernel, err))
             return -1;
-    if (!h->no_stdin && !loop_fd(loop, STDIN_FILENO, LOOP_READ, stdin_ready, &h->agent.kernel, err))
+    if (!h->no_stdin && !(h->in = loop_fd(loop, STDIN_FILENO, LOOP_READ, stdin_ready, h, err)))
         return -1;
     if (sent_folder_note(loop, "/proc/self/exe", err) < 0)
         return -1;
@@ -323,6 +354,15 @@ static void open_folder(struct program *h, const char *connect)
         log_warn("agent", "%s", err.text);
 }
 
+/* For --look. */
+static void tell_folder(const struct program *h)
+{
+    if (!h->folder)
+        return;
+    printf(AGENT_LINE_FOLDER "%s\n", h->folder);
+    fflush(stdout);
+}
+
 static void release_folder(struct program *h)
 {
     fd_close(&h->lock);
@@ -388,7 +428,7 @@ int main(int argc, char **argv)
     open_folder(&h, args.connect);
     args.folder = h.join.folder = h.folder;
     if (join_is_remote(args.connect)) {
-        const int rc = guard_start(argc, argv, args.node, &h.join.keys, &status, &err);
+        const int rc = guard_start(argc, argv, args.node, h.told_end, &h.join.keys, &status, &err);
 
         if (rc != 0) {
             (void)!runtime_dir_remove(h.folder, &err);
@@ -398,7 +438,9 @@ int main(int argc, char **argv)
             return status;
         if (rc < 0)
             goto failed;
-        h.parent = getppid();
+        if (h.told_end)
+            tell_folder(&h);
+        h.parent = h.told_end && getppid() == h.parent ? 0 : getppid();
     }
     if (run(&h, &args, &err) == 0)
         return h.agent.kernel.status;

@@ -34,6 +34,11 @@ void kernel_link_quit(struct kernel_link *k, const char *why)
     loop_stop(k->loop);
 }
 
+bool kernel_link_outlasts(const struct kernel_link *k)
+{
+    return k->uplink && uplink_outlasts(k->uplink);
+}
+
 void kernel_link_fail(struct kernel_link *k, const char *why)
 {
     if (k->quitting)

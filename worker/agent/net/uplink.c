@@ -280,15 +280,6 @@ static void take_answer(struct uplink *u, struct slice msg)
     span_release(&m);
 }
 
-static bool is_whole(struct slice route)
-{
-    struct route_section s;
-
-    while (route_next(&route, &s))
-        ;
-    return route.n == 0;
-}
-
 /* Nodes below get it first, because it takes longer to reach them. */
 static void deliver(struct uplink *u, struct slice route, zmq_msg_t *frame)
 {
@@ -296,7 +287,7 @@ static void deliver(struct uplink *u, struct slice route, zmq_msg_t *frame)
     const bool first = !u->greeted;
     struct route_section s;
 
-    if (!is_whole(route)) {
+    if (!route_is_whole(route)) {
         log_warn("uplink", "a torn route: dropped");
         return;
     }
@@ -570,6 +561,11 @@ void uplink_close(struct uplink *u)
         zmq_ctx_term(u->context);
     keys_wipe(&u->keys);
     free(u);
+}
+
+bool uplink_outlasts(const struct uplink *u)
+{
+    return u->greeted && u->resume && u->silence.timeout_ns && u->resume_ns > u->silence.timeout_ns;
 }
 
 bool uplink_is_welcome(const struct uplink *u)

@@ -72,5 +72,8 @@ MUST_USE int uplink_give_peer(struct uplink *u, uint32_t node, struct buf *msg, 
 struct slice uplink_next_key(const struct uplink *u);
 /* the kernel has answered HELLO, with WELCOME or REFUSE */
 bool uplink_is_welcome(const struct uplink *u);
+/* The kernel waits for this agent longer than it takes to notice that it is silent, and so the
+ * agent does for the kernel. */
+bool uplink_outlasts(const struct uplink *u);
 
 #endif

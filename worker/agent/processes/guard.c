@@ -94,7 +94,7 @@ static int watch(pid_t agent, const sigset_t *wanted, pid_t above, const char *n
     return 128 + WTERMSIG(how);
 }
 
-int guard_start(int argc, char **argv, const char *node, struct keys *keys, int *status,
+int guard_start(int argc, char **argv, const char *node, bool alone, struct keys *keys, int *status,
                 struct err *err)
 {
     const pid_t above = getppid(), self = getpid();
@@ -125,7 +125,8 @@ int guard_start(int argc, char **argv, const char *node, struct keys *keys, int 
     snprintf(name, sizeof name, "%s", node);
     rename_self(argc, argv);
     let_go_of_streams();
-    if (process_die_with_parent(PARENT_ENDED, above) < 0 && errno == ESRCH)
+    (void)signal(SIGPIPE, SIG_IGN); /* whoever read our stderr may be gone */
+    if (!alone && process_die_with_parent(PARENT_ENDED, above) < 0 && errno == ESRCH)
         (void)kill(agent, END);
     *status = watch(agent, &wanted, above, name);
     return 1;

@@ -5,13 +5,16 @@
 #ifndef WORKER_AGENT_PROCESSES_GUARD_H
 #define WORKER_AGENT_PROCESSES_GUARD_H
 
+#include <stdbool.h>
+
 #include "base/err.h"
 #include "protocol/keys.h"
 
-/* Returns 0 in the agent, which goes on. Returns 1 in the guard, once the agent has ended: main
- * returns *status. -1: *err says why there is no guard. Call it before there are threads. Only the
- * agent keeps the keys: the guard wipes its copy. */
-MUST_USE int guard_start(int argc, char **argv, const char *node, struct keys *keys, int *status,
-                         struct err *err);
+/* alone: the agent outlives the process that has started it. Returns 0 in the agent, which goes on.
+ * Returns 1 in the guard, once the agent has ended: main returns *status. -1: *err says why there
+ * is no guard. Call it before there are threads. Only the agent keeps the keys: the guard wipes its
+ * copy. */
+MUST_USE int guard_start(int argc, char **argv, const char *node, bool alone, struct keys *keys,
+                         int *status, struct err *err);
 
 #endif

@@ -483,7 +483,7 @@ static void an_engine_knows_earlier_that_one_is_away(void)
     agents_nodes_away(s.agents, first + 1);
     cut(&s, &peer[1], first + 1);
     stage_skip(&s, 1000);
-    is_int(s.awaited[first + 1], 1, "one whose connection has ended at once");
+    is_int(s.awaited[first + 1], 1, "and one that has been for as long at once");
     peer_open_with(&s, &peer[0], &next[0]);
     resume(&peer[0], first, 0, then.public);
     ok(peer_gets(&s, &peer[0], SPAN_RESUME), "its agent resumes");

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "launchers/ssh/look_child.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/agent_lines.h"
+#include "base/child_lines.h"
+#include "base/process.h"
+#include "launchers/ssh/cause.h"
+
+#define LAST_SIZE    256u
+#define AGAIN_NS     (300 * NS_PER_MS) /* doubled with each try */
+#define AGAIN_MAX_NS (5 * NS_PER_S)
+#define END_NS       NS_PER_S /* for a login that goes on while the agent is to end */
+#define NOT_FOUND    126      /* from here on a shell says that there is no such program */
+
+struct look_child {
+    struct look_child_spec spec; /* argv NULL */
+    struct words argv;
+    pid_t pid; /* 0: none runs */
+    int in, out, errs;
+    struct child_lines lines, err_lines;
+    struct watch *out_watch, *err_watch, *timer;
+    uint64_t wait_ns;
+    bool there;           /* the agent is */
+    bool restarted;       /* the machine was */
+    bool gone;            /* the agent is not there any more */
+    bool ending;          /* no other look follows */
+    char last[LAST_SIZE]; /* what ssh said last; the same words are not said again */
+};
+
+static void start(struct look_child *l);
+
+static void streams_close(struct look_child *l)
+{
+    watch_clear(&l->out_watch);
+    watch_clear(&l->err_watch);
+    fd_close(&l->in);
+    fd_close(&l->out);
+    fd_close(&l->errs);
+}
+
+/* ---- what it says ---- */
+
+static void out_line(void *arg, const char *line)
+{
+    struct look_child *l = arg;
+    const char *word = line + strlen(AGENT_LINE_LOOK);
+
+    if (strncmp(line, AGENT_LINE_LOOK, strlen(AGENT_LINE_LOOK)) != 0)
+        return; /* of the user's shell */
+    if (!l->ending)
+        loop_timer_off(l->timer);
+    l->wait_ns = AGAIN_NS;
+    if (strncmp(word, AGENT_LINE_BOOT, strlen(AGENT_LINE_BOOT)) == 0)
+        l->restarted = l->spec.boot && strcmp(word + strlen(AGENT_LINE_BOOT), l->spec.boot) != 0;
+    else if (strcmp(word, AGENT_LINE_THERE) == 0)
+        l->there = true;
+    else if (strcmp(word, AGENT_LINE_GONE) == 0)
+        l->gone = true;
+}
+
+static void err_line(void *arg, const char *line)
+{
+    struct look_child *l = arg;
+
+    if (strncmp(l->last, line, sizeof l->last - 1) == 0)
+        return;
+    snprintf(l->last, sizeof l->last, "%s", line);
+    fprintf(stderr, "%s: %s\n", l->spec.host, line);
+}
+
+static void out_ready(void *arg, int fd, unsigned events)
+{
+    struct look_child *l = arg;
+
+    (void)events;
+    if (!child_lines_read(&l->lines, fd, out_line, l)) {
+        watch_clear(&l->out_watch);
+        fd_close(&l->out);
+    }
+}
+
+static void err_ready(void *arg, int fd, unsigned events)
+{
+    struct look_child *l = arg;
+
+    (void)events;
+    if (!child_lines_read(&l->err_lines, fd, err_line, l)) {
+        watch_clear(&l->err_watch);
+        fd_close(&l->errs);
+    }
+}
+
+/* ---- its process ---- */
+
+/* No answer within the time, or it is time for the next look. */
+static void on_timer(void *arg)
+{
+    struct look_child *l = arg;
+
+    if (l->pid > 0)
+        look_child_kill(l, SIGKILL);
+    else
+        start(l);
+}
+
+static void wait_and_start(struct look_child *l)
+{
+    loop_timer_again(l->timer, l->wait_ns);
+    l->wait_ns = 2 * l->wait_ns < AGAIN_MAX_NS ? 2 * l->wait_ns : AGAIN_MAX_NS;
+}
+
+static int watch(struct look_child *l, struct err *err)
+{
+    if (fd_nonblock(l->in, true) < 0)
+        return err_set(err, "the pipes to ssh: %s", strerror(errno));
+    return (l->out_watch = loop_fd(l->spec.loop, l->out, LOOP_READ, out_ready, l, err)) &&
+                   (l->err_watch = loop_fd(l->spec.loop, l->errs, LOOP_READ, err_ready, l, err))
+               ? 0
+               : -1;
+}
+
+static void start(struct look_child *l)
+{
+    struct process_spec spec = PROCESS_SPEC_INIT;
+    struct err err = { "" };
+
+    spec.argv = (const char *const *)l->argv.v;
+    spec.session = true;
+    spec.die_with_parent = true;
+    spec.last_words = SIGTERM;
+    l->there = false;
+    l->pid = process_start_streams(&spec, &l->in, &l->out, &l->errs, &err);
+    if (l->pid > 0 && watch(l, &err) == 0) {
+        loop_timer_again(l->timer, l->spec.patience_ns);
+        return;
+    }
+    err_line(l, err.text);
+    if (l->pid > 0) {
+        look_child_kill(l, SIGKILL);
+        return;
+    }
+    l->pid = 0;
+    wait_and_start(l);
+}
+
+/* It could log in, but there is no such program: its folder went with the agent, or the machine's
+ * memory. */
+static bool has_lost_its_program(int status)
+{
+    return WIFEXITED(status) && WEXITSTATUS(status) >= NOT_FOUND &&
+           WEXITSTATUS(status) != SSH_FAILED;
+}
+
+bool look_child_ended(struct look_child *l, pid_t pid, int status)
+{
+    if (!l || l->pid != pid)
+        return false;
+    l->pid = 0;
+    while (l->out >= 0 && fd_waiting(l->out))
+        out_ready(l, l->out, LOOP_READ);
+    while (l->errs >= 0 && fd_waiting(l->errs))
+        err_ready(l, l->errs, LOOP_READ);
+    child_lines_end(&l->lines, out_line, l);
+    child_lines_end(&l->err_lines, err_line, l);
+    streams_close(l);
+    loop_timer_off(l->timer);
+    if (l->ending)
+        l->spec.over(l->spec.arg);
+    else if (l->gone || has_lost_its_program(status))
+        l->spec.gone(l->spec.arg, l->restarted);
+    else
+        wait_and_start(l);
+    return true;
+}
+
+/* ---- begin and end ---- */
+
+static void release(struct look_child *l)
+{
+    streams_close(l);
+    watch_stop(l->timer);
+    child_lines_release(&l->lines);
+    child_lines_release(&l->err_lines);
+    words_release(&l->argv);
+    free(l);
+}
+
+struct look_child *look_child_start(const struct look_child_spec *spec, struct err *err)
+{
+    struct look_child *l = calloc(1, sizeof *l);
+
+    if (!l) {
+        words_release(spec->argv);
+        return err_null(err, "out of memory");
+    }
+    *l = (struct look_child){ .spec = *spec,
+                              .argv = *spec->argv,
+                              .in = -1,
+                              .out = -1,
+                              .errs = -1,
+                              .lines = CHILD_LINES_TEXT,
+                              .err_lines = CHILD_LINES_TEXT,
+                              .wait_ns = AGAIN_NS };
+    *spec->argv = (struct words)WORDS_INIT;
+    l->spec.argv = NULL;
+    if (!(l->timer = loop_timer(spec->loop, LOOP_OFF, 0, on_timer, l, err))) {
+        release(l);
+        return NULL;
+    }
+    start(l);
+    return l;
+}
+
+bool look_child_end(struct look_child *l)
+{
+    l->ending = true;
+    loop_timer_off(l->timer);
+    if (l->pid <= 0)
+        return false;
+    if (fd_write(l->in, slice_text(AGENT_LINE_END)) < 0)
+        look_child_kill(l, SIGTERM);
+    else if (!l->there) /* it may still log in */
+        loop_timer_again(l->timer, END_NS);
+    fd_close(&l->in);
+    return true;
+}
+
+void look_child_kill(struct look_child *l, int signo)
+{
+    if (l && l->pid > 0)
+        (void)process_kill_group(l->pid, signo);
+}
+
+void look_child_stop(struct look_child *l)
+{
+    if (!l)
+        return;
+    look_child_kill(l, SIGTERM);
+    release(l);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* look_child.h - the way to an agent whose ssh has broken: logs in anew, as often as needed, and
+ * runs `cellspan-agent --look FOLDER` there, which says whether the agent is there, and when it is
+ * not any more. */
+#ifndef LAUNCHERS_SSH_LOOK_CHILD_H
+#define LAUNCHERS_SSH_LOOK_CHILD_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "base/loop/loop.h"
+#include "launchers/launcher.h"
+
+/* The option of cellspan-agent. */
+#define LOOK_OPTION "--look"
+
+struct look_child;
+
+struct look_child_spec {
+    struct loop *loop;
+    const char *host;     /* for what the user reads; borrowed */
+    const char *boot;     /* the machine's boot id was that; NULL: not known; borrowed */
+    uint64_t patience_ns; /* from the start of ssh until it says something */
+    struct words *argv;   /* the whole command; taken, and left empty */
+    /* The agent is gone; restarted: with its machine. */
+    void (*gone)(void *arg, bool restarted);
+    void (*over)(void *arg); /* its process has ended after look_child_end() */
+    void *arg;
+};
+
+/* NULL: *err says why. */
+struct look_child *look_child_start(const struct look_child_spec *spec, struct err *err);
+/* Tells the agent to end, as far as there is a way to it. False: nothing is to be waited for. */
+bool look_child_end(struct look_child *l);
+void look_child_kill(struct look_child *l, int signo); /* NULL is fine */
+/* Ends its process, for which the caller still has to wait. NULL is fine. */
+void look_child_stop(struct look_child *l);
+/* A process has ended. true: it was this one. NULL is fine. */
+bool look_child_ended(struct look_child *l, pid_t pid, int status);
+
+#endif
