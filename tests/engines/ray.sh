@@ -48,6 +48,24 @@ print(sum(1 for n in GcsClient(address=sys.argv[1]).get_all_node_info().values()
 P
 }
 
+# How many raylets have ended because other processes of their node were slow to start: Ray gives these 15 s.
+too_slow() { grep -l 'Timed out waiting for file' "$tmp"/session_2*/logs/raylet*.err 2>/dev/null | wc -l; }
+
+# node I ARGUMENT…: starts it, and waits for it. 2: it was too slow, and is stopped.
+node() {
+  local i=$1 k had; shift
+  had=$(too_slow)
+  spawn "$S/n$i.pid" "$S/n$i.log" ray start "$@"
+  for ((k = 0; k < 200; k++)); do
+    [ "$(alive)" = "$i" ] && return 0
+    [ "$(too_slow)" = "$had" ] || { stop_group "$S/n$i.pid" 10; return 2; }
+    pid_alive "$S/n$i.pid" || { tail -n 20 "$S/n$i.log" >&2; return 1; }
+    sleep 0.3
+  done
+  echo "ray: node $i did not come up" >&2; tail -n 20 "$S/n$i.log" >&2
+  return 1
+}
+
 up() {
   need ray
   if pid_alive "$S/n1.pid"; then echo "ray: already up; RAY_ADDRESS=127.0.0.1:$port"; return 0; fi
@@ -65,15 +83,10 @@ up() {
                 --min-worker-port=0 --max-worker-port=0 --dashboard-agent-listen-port=$((port + 1 + i)))
     if [ "$i" = 1 ]; then args+=(--head --port="$port" --ray-client-server-port=$((port + 1)) --include-dashboard=false --temp-dir="$tmp")
     else args+=(--address="127.0.0.1:$port"); fi
-    spawn "$S/n$i.pid" "$S/n$i.log" ray start "${args[@]}"
     # the nodes are started one after another: two at once pick the same ports
-    local k
-    for ((k = 0; k < 200; k++)); do
-      [ "$(alive)" = "$i" ] && break
-      pid_alive "$S/n$i.pid" || { tail -n 20 "$S/n$i.log" >&2; return 1; }
-      sleep 0.3
-    done
-    [ "$k" -lt 200 ] || { echo "ray: node $i did not come up" >&2; tail -n 20 "$S/n$i.log" >&2; return 1; }
+    local try rc=2
+    for ((try = 0; try < 3 && rc == 2; try++)); do node "$i" "${args[@]}"; rc=$?; done
+    [ "$rc" = 0 ] || { echo "ray: node $i is not there" >&2; return 1; }
   done
   echo "ray: $nodes nodes; RAY_ADDRESS=127.0.0.1:$port"
 }
