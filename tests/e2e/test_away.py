@@ -180,3 +180,66 @@ def test_an_agent_that_is_killed_is_lost_at_once(nb, net):
     assert net.signal("h2", "KILL", "cellspan-agent")
     nb.wait(cell, SOON).assert_error("RankDied")
     assert "cellspan-agent was killed by signal 9" in cell.shown and "silent" not in cell.stderr, cell.shown
+
+
+# -- for as long as a user may be away
+
+
+def stop_notebook(nb, seconds):
+    """As a lid that is closed: all that runs on the notebook's side stands still, the way to the hosts included."""
+    stopped = processes.marked(nb.marker)
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(seconds)
+    for pid in stopped:
+        os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.soak
+@pytest.mark.limit(600)
+@pytest.mark.parametrize("seconds", [5, 15, 60])
+def test_a_cable_that_is_out_between_cells(notebook, net, seconds):
+    nb = notebook(resume="120")
+    net.link("h2", False)
+    time.sleep(seconds)
+    net.link("h2", True)
+    assert_all_there(nb)
+
+
+@pytest.mark.soak
+@pytest.mark.limit(600)
+@pytest.mark.parametrize("way", ["cable", "lid"])
+def test_a_minute_in_a_cell_that_prints(notebook, net, way):
+    nb = notebook(resume="120")
+    cell = nb.start("%%distribute --merge prefix\nfor k in range(900):\n    print('tick', k, flush=True)\n    time.sleep(0.1)\nkept")
+    nb.wait_shown(cell, "[2] tick 3\n")
+    if way == "lid":
+        stop_notebook(nb, 60)
+    else:
+        net.link("h2", False)
+        goes_by(nb, cell, 60)
+        net.link("h2", True)
+    nb.wait(cell, 3 * SOON).assert_ok()
+    for rank in range(4):
+        assert re.findall(r"^\[%d\] tick (\d+)$" % rank, cell.stdout, re.M) == [str(k) for k in range(900)], rank
+    assert_all_there(nb)
+
+
+@pytest.mark.soak
+@pytest.mark.limit(600)
+def test_a_cable_that_is_out_while_a_variable_goes_from_host_to_host(notebook, net):
+    """For longer than hosts wait for one another."""
+    nb = notebook(resume="120")
+    nb.ok("big = bytes(range(256)) * (1 << 18)")  # 64 MiB
+    net.rate("h1", "40mbit")  # 13 s to h2
+    try:
+        cell = nb.start("%%distribute --gather\nlen(big), big[-1]")
+        before = net.sent("h1")
+        assert processes.wait_until(lambda: net.sent("h1") > before + (8 << 20), SOON), cell.shown
+        net.link("h2", False)
+        goes_by(nb, cell, 30)
+        net.link("h2", True)
+        assert values(nb.wait(cell, 3 * SOON).assert_ok()) == [(64 << 20, 255)] * 4
+    finally:
+        net.rate("h1")
+    assert_all_there(nb)

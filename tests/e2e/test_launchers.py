@@ -309,6 +309,43 @@ def test_ssh_tells_that_a_connection_broke(launch, hosts):
     hosts.start("h2")
 
 
+# An agent that has a folder, and is there as long as a file of the host's name is. Its machine was restarted.
+LOOKED_FOR = """#!/bin/sh
+if [ "$1" = --look ]; then
+    echo "words of a start file"
+    echo "cellspan-look: boot another"
+    [ ! -e %(folder)s/$(hostname) ] || echo "cellspan-look: there"
+    while [ -e %(folder)s/$(hostname) ]; do sleep .1; done
+    echo "cellspan-look: gone"
+    exit
+fi
+touch %(folder)s/$(hostname)
+echo "cellspan-agent: folder $2"
+echo "it runs with $*" >&2
+while read -r line; do echo "$line" >>%(folder)s/$(hostname).read; done
+echo over >>%(folder)s/$(hostname).read
+rm -f %(folder)s/$(hostname)
+"""
+
+
+def test_ssh_looks_for_an_agent_whose_connection_broke(launch, hosts, tmp_path):
+    agent = tmp_path / "looked-for"
+    agent.write_text(LOOKED_FOR % {"folder": tmp_path})
+    agent.chmod(0o755)
+    one = launch("ssh", spec="h1,h2", command=str(agent), arguments=("--folder", "/tmp/it's"), env=dict(hosts.variables(), CELLSPAN_RESUME="600"))
+    for host in ("h1", "h2"):
+        one.wait_line("^%s: it runs with --folder /tmp/it's --stdin end$" % host)
+    (ssh,) = [pid for pid in processes.marked(one.marker) if re.match(r"\S*ssh .* h2 ", processes.command(pid))]
+    os.kill(ssh, signal.SIGKILL)
+    one.wait_line("^away 1$")
+    one.wait_line("^gone 1 h2: it was restarted, and its agent is gone$")
+    assert not one.failed(), one.said()
+    assert one.end() == 1, one.said()
+    told = [line for line in (tmp_path / "h1.read").read_text().split() if not line.startswith("CELLSPAN_")]
+    assert told == ["end", "over"], "the word comes before the end"
+    assert "end" not in (tmp_path / "h2.read").read_text().split()
+
+
 @pytest.mark.parametrize("spec, words", [
     ("h1,h1", "h1 is in the list more than once"), ("", "ssh needs hosts"), ("h1*0", "'h1*0'"), ("h1*2", "-n 9: the hosts of this list"),
 ])
