@@ -46,7 +46,6 @@ struct forward {
     bool marked; /* frames come */
     bool over;
     char why[200];
-    char *read; /* READ_SIZE bytes */
 };
 
 static void pump(struct forward *f);
@@ -95,10 +94,11 @@ static void wire_read(struct wire *w)
 {
     struct forward *f = w->forward;
     const uint32_t room = mux_room(&f->mux, w->stream);
-    const ssize_t n = read(w->fd, f->read, room < READ_SIZE ? room : READ_SIZE);
+    char bytes[READ_SIZE]; /* not of the heap: a launcher may have a thousand relays */
+    const ssize_t n = read(w->fd, bytes, room < READ_SIZE ? room : READ_SIZE);
 
     if (n > 0) {
-        if (mux_send(&f->mux, w->stream, slice_of(f->read, (size_t)n)) < 0)
+        if (mux_send(&f->mux, w->stream, slice_of(bytes, (size_t)n)) < 0)
             end(f, "out of memory");
     } else if (n == 0 || (errno != EAGAIN && errno != EINTR))
         wire_ended(w);
@@ -324,14 +324,15 @@ static void take(struct forward *f, struct slice bytes)
 static void in_ready(void *arg, int fd, unsigned events)
 {
     struct forward *f = arg;
-    const ssize_t n = read(fd, f->read, READ_SIZE);
+    char bytes[READ_SIZE];
+    const ssize_t n = read(fd, bytes, READ_SIZE);
 
     (void)events;
     if (n > 0) {
         f->heard_ns = clock_now(loop_clock(f->loop));
         if (f->spec.count)
             atomic_fetch_add_explicit(f->spec.count, (uint64_t)n, memory_order_relaxed);
-        take(f, slice_of(f->read, (size_t)n));
+        take(f, slice_of(bytes, (size_t)n));
         pump(f);
     } else if (n == 0)
         end(f, "its output has ended");
@@ -376,7 +377,7 @@ static int listen_at(struct forward *f, const char *path, struct err *err)
 
 static int begin(struct forward *f, struct err *err)
 {
-    if (!(f->read = malloc(READ_SIZE)) || (f->spec.mark && !(f->mark = strdup(f->spec.mark))))
+    if (f->spec.mark && !(f->mark = strdup(f->spec.mark)))
         return err_set(err, "out of memory");
     if (f->spec.listen && listen_at(f, f->spec.listen, err) < 0)
         return -1;
@@ -401,7 +402,6 @@ static void release(struct forward *f)
     mux_release(&f->mux);
     buf_release(&f->noise);
     free(f->mark);
-    free(f->read);
 }
 
 struct forward *forward_start(struct loop *loop, const struct forward_spec *spec, struct err *err)

@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -251,6 +252,38 @@ static void much_goes_both_ways_at_once(void)
     finish(&b);
 }
 
+/* Bytes of the heap in use; 0 where the sanitizers have one of their own. */
+static size_t heap(void)
+{
+#ifdef __GLIBC__
+    const struct mallinfo2 m = mallinfo2();
+
+    return m.uordblks + m.hblkhd;
+#else
+    return 0;
+#endif
+}
+
+static void at_rest_it_has_little_memory(void)
+{
+    const size_t before = heap();
+    struct bench b;
+    int end[2];
+    struct flow f;
+
+    if (!ok(begin(&b, MARK "\n") && connect_through(&b, end), "a connection"))
+        return;
+    f = (struct flow){ .bench = &b, .from = end[0], .to = end[1], .all = LARGE };
+    watch_flow(&f, true, true);
+    run(&b);
+    ok(f.got == LARGE && turn(&b), "20 MiB have gone through it");
+    ok(heap() - before <= 2 * (size_t)16384, "both ends have %zu bytes then", heap() - before);
+    watch_stop(f.in);
+    close(end[0]);
+    close(end[1]);
+    finish(&b);
+}
+
 static void one_that_nobody_reads(void)
 {
     struct bench b;
@@ -367,6 +400,7 @@ int main(void)
 {
     (void)signal(SIGPIPE, SIG_IGN);
     much_goes_both_ways_at_once();
+    at_rest_it_has_little_memory();
     one_that_nobody_reads();
     the_end_of_a_connection_goes_through();
     an_end_tells_the_other();
