@@ -19,7 +19,7 @@
 
 struct relay_child {
     struct loop *loop;
-    const char *host;
+    const char *host, *way;
     struct words argv;
     struct sockaddr_storage kernel;
     socklen_t kernel_size;
@@ -98,8 +98,8 @@ static void up(void *arg)
     if (r->why) {
         const int n = told(r->why);
 
-        report_say("%s can't connect to this machine: %.*s%s; its connection goes through ssh",
-                   r->host, n, r->why, r->why[n] ? ", and so on" : "");
+        report_say("%s can't connect to this machine: %.*s%s; its connection goes through %s",
+                   r->host, n, r->why, r->why[n] ? ", and so on" : "", r->way);
     }
     text_replace(&r->why, NULL);
 }
@@ -224,6 +224,7 @@ struct relay_child *relay_child_start(const struct relay_child_spec *spec, struc
     }
     *r = (struct relay_child){ .loop = spec->loop,
                                .host = spec->host,
+                               .way = spec->way,
                                .argv = *spec->argv,
                                .errs = -1,
                                .lines = CHILD_LINES_TEXT,

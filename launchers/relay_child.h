@@ -20,6 +20,7 @@ struct relay_child;
 struct relay_child_spec {
     struct loop *loop;
     const char *host;   /* for what the user reads; borrowed until relay_child_stop() */
+    const char *way;    /* the program that leads there, for the same; a constant */
     const char *why;    /* why the agent can't dial the kernel; borrowed for the call */
     struct words *argv; /* the whole command; taken, and left empty */
 };

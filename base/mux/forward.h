@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* forward.h - forwards connections through a mux, as ssh does. One end listens on a unix socket,
  * and the other end dials for each connection that comes there. Between them are two descriptors,
- * such as the pipes of an ssh. The program must ignore SIGPIPE. */
+ * such as the pipes of an ssh. At rest an end with one connection has less than 16 KiB of memory.
+ * The program must ignore SIGPIPE. */
 #ifndef BASE_MUX_FORWARD_H
 #define BASE_MUX_FORWARD_H
 
@@ -15,7 +16,8 @@
 /* ---- a relay, docs/launchers.md ---- */
 /* The agent asks its launcher for one by a line of stdout; its folder follows, and after a tab
  * why it can't reach the kernel. */
-#define RELAY_WANTED "cellspan-relay: wanted "
+#define RELAY_WANTED   "cellspan-relay: wanted "
+#define RELAY_UNWANTED "cellspan-relay: unwanted" /* it has reached the kernel directly */
 /* The line after which `cellspan-agent --relay FOLDER` writes frames. */
 #define RELAY_READY  "cellspan-relay: ready"
 #define RELAY_SOCKET "relay" /* in the folder */

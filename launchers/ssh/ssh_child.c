@@ -270,7 +270,9 @@ static int compose_other(const struct ssh_child *c, const char *option, const ch
 static void start_relay(struct ssh_child *c, const char *said)
 {
     struct words argv = WORDS_INIT;
-    struct relay_child_spec spec = { .loop = c->plan->loop, .host = c->host->name, .argv = &argv };
+    struct relay_child_spec spec = {
+        .loop = c->plan->loop, .host = c->host->name, .way = "ssh", .argv = &argv
+    };
     struct err err = { "" };
     char *folder = NULL;
 
@@ -299,7 +301,10 @@ static void out_line(void *arg, const char *line)
         return;
     if (c->found && text_begins(line, RELAY_WANTED))
         start_relay(c, line + strlen(RELAY_WANTED));
-    else if (c->found && text_begins(line, AGENT_LINE_FOLDER))
+    else if (c->found && strcmp(line, RELAY_UNWANTED) == 0) {
+        relay_child_stop(c->relay);
+        c->relay = NULL;
+    } else if (c->found && text_begins(line, AGENT_LINE_FOLDER))
         text_replace(&c->folder, line + strlen(AGENT_LINE_FOLDER));
     else if (c->state == SSH_UP)
         fprintf(stderr, "%s: %s\n", c->host->name, line);

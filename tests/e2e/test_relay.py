@@ -79,6 +79,60 @@ def test_a_relay_that_ends_is_started_again(nb):
     assert values(nb.ok("%%distribute --gather\nkept, os.getpid()", limit=UP)) == list(enumerate(pids))
 
 
+@pytest.fixture(params=[("DROP",), ("REJECT", "--reject-with", "tcp-reset")], ids=["silence", "reset"])
+def firewall(net, request):
+    """Has h1 exchange nothing with this machine but on connections to its sshd, until it is told to end."""
+    rules = [["OUTPUT", "-d", net.address("h0"), "-p", "tcp", "!", "--sport", "22", "-j", *request.param],
+             ["INPUT", "-s", net.address("h0"), "-p", "tcp", "!", "--dport", "22", "-j", "DROP"]]
+
+    def switch(on):
+        for rule in rules:
+            net.exec("h1", "iptables", "-w", "-A" if on else "-D", *rule, check=on)
+
+    yield switch
+    switch(False)
+
+
+def test_a_direct_way_that_is_closed_later(net, firewall, fresh):
+    """When it is open again, the relay is given up."""
+    nb = fresh(env=dict(net.variables(), CELLSPAN_HEARTBEAT_TIMEOUT="20", CELLSPAN_RESUME="600"))
+    cell = nb.ok("%%distribute -n 2 --on ssh:h1,h2 --gather\nimport os, time\nkept = int(os.environ['RANK'])\nos.getpid()", limit=UP)
+    pids = values(cell)
+    assert relays(nb) == []
+    cell = nb.start("%%distribute --merge prefix\nfor k in range(1000):\n    print('tick', k, flush=True)\n    time.sleep(0.004)")
+    nb.wait_shown(cell, "[0] tick 100\n")
+    firewall(True)
+    nb.wait(cell, UP).assert_ok()
+    for rank in range(2):
+        assert re.findall(r"^\[%d\] tick (\d+)$" % rank, cell.stdout, re.M) == [str(k) for k in range(1000)]
+    (relay,) = relays(nb)
+    assert values(nb.ok("%%distribute --gather\nkept, os.getpid()", limit=UP)) == list(enumerate(pids))
+    firewall(False)
+    os.kill(relay, signal.SIGKILL)
+    assert processes.wait_until(lambda: not relays(nb), UP), relays(nb)
+    assert values(nb.ok("%%distribute --gather\nkept, os.getpid()", limit=UP)) == list(enumerate(pids))
+    nb.close()
+
+
+def test_a_host_behind_a_jump_host(net, fresh, tmp_path):
+    """The notebook's machine and h2 exchange nothing: ssh goes by h1, and the relay does as well."""
+    config = tmp_path / "config"
+    config.write_text("Host h2\n  ProxyJump h1\nHost *\n  Include %s\n" % net.ssh_config)
+    net.cut("h2", "h0")
+    try:
+        nb = fresh(env=dict(CELLSPAN_SSH="ssh -F %s" % config))
+        nb.ok("import numpy\nbig = numpy.arange(2_500_000.0)")
+        cell = nb.ok("%%distribute -n 2 --on ssh:h2,h1 --init --gather\nimport os, torch, torch.distributed as dist\n"
+                     "x = torch.ones(1) * (dist.get_rank() + 1)\ndist.all_reduce(x)\n"
+                     "os.uname().nodename, float(big[-1]), x.item(), os.environ['MASTER_ADDR']", limit=UP)
+        assert values(cell) == [(host, 2499999.0, 3.0, net.address("h2")) for host in ("h2", "h1")]
+        assert "h2 can't connect to this machine: " in cell.stderr and "h1 can't" not in cell.stderr, cell.shown
+        assert len([process for process in relays(nb) if processes.command(process).startswith("ssh")]) == 1
+        nb.close()
+    finally:
+        net.heal("h2", "h0")
+
+
 def test_it_can_be_forbidden(net, nothing_gets_out, fresh):
     nb = fresh(env=dict(net.variables(), CELLSPAN_RELAY="never", CELLSPAN_DIAL_TIMEOUT="3"))
     error = nb.run("%%distribute -n 1 --on ssh:h1\n1", limit=UP).assert_error("RankNotStarted").error["evalue"]

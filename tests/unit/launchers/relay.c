@@ -106,7 +106,7 @@ static bool start(struct bench *b, const char *const command[], struct err *err)
 {
     struct words argv = WORDS_INIT;
     const struct relay_child_spec spec = {
-        .loop = b->loop, .host = "h1", .why = "a reason", .argv = &argv
+        .loop = b->loop, .host = "h1", .way = "ssh", .why = "a reason", .argv = &argv
     };
 
     for (size_t i = 0; command[i]; i++)

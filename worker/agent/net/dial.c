@@ -183,7 +183,7 @@ static void try_again_later(struct try *t)
 {
     struct err err = { "" };
 
-    if (t->dial->once || t->again)
+    if ((t->dial->once && (!is_relay(t) || t->connected)) || t->again)
         return;
     t->pause_ns = t->pause_ns ? clock_earlier(2 * t->pause_ns, AGAIN_MAX_NS) : AGAIN_NS;
     if (!(t->again = loop_timer(t->dial->loop, t->pause_ns, 0, try_again, t, &err)))
@@ -276,6 +276,7 @@ static void try_again(void *arg)
     struct try *t = arg;
 
     try_close(t);
+    t->ended = false;
     try_start(t);
 }
 

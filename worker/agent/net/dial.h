@@ -37,7 +37,9 @@ struct dial_to {
     uint64_t limit_ns;
     uint64_t
         more_ns; /* so much longer, if an endpoint has taken the connection by then: it is busy */
-    bool once;   /* each endpoint is tried once, and nobody finds out why it does not answer */
+    /* each endpoint is tried once, but for a relay that has not come, and nobody finds out why it
+     * does not answer */
+    bool once;
 };
 
 struct dial_found {

@@ -119,6 +119,42 @@ static const char *endpoints_of(const struct join *j)
     return j->with_relay ? j->with_relay : j->connect;
 }
 
+/* Asks the launcher for a relay. Direct ways are tried on: a network may be slow. -1: it can't be.
+ */
+static int ask_for_relay(struct join *j, const char *why)
+{
+    struct buf all = BUF_INIT;
+
+    if (!j->offered || !j->folder || j->with_relay)
+        return -1;
+    if (buf_addf(&all, "%s," DIAL_RELAY "%s/" RELAY_SOCKET, j->connect, j->folder) < 0)
+        return -1;
+    j->with_relay = buf_take(&all);
+    log_info("agent", "a relay is wanted: %s", why);
+    printf(RELAY_WANTED "%s\t%s\n", j->folder, why);
+    fflush(stdout);
+    return 0;
+}
+
+/* The kernel was reached before. */
+static const char *stuck(void *arg, bool yes)
+{
+    struct join *j = arg;
+
+    if (yes)
+        return ask_for_relay(j, "its connection has ended, and a new one could not be made") < 0
+                   ? NULL
+                   : j->with_relay;
+    if (!j->with_relay)
+        return NULL;
+    free(j->with_relay);
+    j->with_relay = NULL;
+    log_info("agent", "the relay is not wanted any more");
+    printf(RELAY_UNWANTED "\n");
+    fflush(stdout);
+    return j->connect;
+}
+
 /* socket: already connected to the kernel; NULL: the endpoint is dialed. */
 static int open_line(struct join *j, const char *endpoint, void *socket, struct err *err)
 {
@@ -130,6 +166,7 @@ static int open_line(struct join *j, const char *endpoint, void *socket, struct 
         .kernel = j->kernel_key,
         .again = j->has_keys ? endpoints_of(j) : NULL,
         .relayed = j->relayed,
+        .stuck = { stuck, j },
         .handler = j->handler,
     };
 
@@ -167,22 +204,11 @@ static void unreached(struct join *j, const char *why)
 
 static int dial(struct join *j, struct err *err);
 
-/* Asks the launcher for a relay, and dials its socket as well. Direct ways are tried on: a network
- * may be slow. -1: it can't be. */
+/* Dials a relay's socket as well. -1: there will be none. */
 static int want_relay(struct join *j, const char *why, struct err *err)
 {
-    struct buf all = BUF_INIT;
-
-    if (!j->offered || !j->folder || j->with_relay)
+    if (ask_for_relay(j, why) < 0)
         return -1;
-    if (buf_addf(&all, "%s," DIAL_RELAY "%s/" RELAY_SOCKET, j->connect, j->folder) < 0)
-        return -1;
-    j->with_relay = buf_take(&all);
-    if (!(j->relayed = relayed_open(j->folder, err)))
-        return -1;
-    log_info("agent", "a relay is wanted: %s", why);
-    printf(RELAY_WANTED "%s\t%s\n", j->folder, why);
-    fflush(stdout);
     dial_stop(j->dial);
     j->dial = NULL;
     return dial(j, err);
@@ -238,6 +264,8 @@ int join_start(struct join *j, const struct uplink_handler *handler, struct err 
         return 0;
     }
     j->limit_ns = setting_value(SETTING_DIAL_TIMEOUT);
+    if (j->offered && j->folder && !(j->relayed = relayed_open(j->folder, err)))
+        return -1;
     if (!(j->context = zmq_ctx_new()) || zmq_ctx_set(j->context, ZMQ_IO_THREADS, IO_THREADS) < 0)
         return err_set(err, "ZeroMQ: %s", zmq_strerror(zmq_errno()));
     if (!(j->limit = loop_timer(j->kernel->loop, NEVER_NS, 0, no_welcome, j, err)))

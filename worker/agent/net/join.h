@@ -28,12 +28,10 @@ struct join {
     struct uplink_handler handler; /* of the uplink */
     struct keys keys;              /* the agent's; wiped when the uplink is open */
     unsigned char kernel_key[KEY_SIZE];
-    bool has_keys;  /* false: the kernel is on this machine */
-    char *endpoint; /* to which the uplink was opened */
-    /* once a relay is wanted: all endpoints, with its own; NULL: before that. Owned, as its count
-     */
-    char *with_relay;
-    _Atomic uint64_t *relayed;
+    bool has_keys;             /* false: the kernel is on this machine */
+    char *endpoint;            /* to which the uplink was opened */
+    char *with_relay;          /* while a relay is wanted: all endpoints, with its own; owned */
+    _Atomic uint64_t *relayed; /* if one is offered: its count; owned */
     void *context; /* of ZeroMQ, if the kernel is on another machine; it outlives the uplink */
     struct dial *dial;
     struct watch *limit; /* for WELCOME to arrive */

@@ -27,6 +27,10 @@ struct resume {
     struct dial *dial;
     struct watch *timer; /* for the next attempt, or for the answer */
     bool answer_due;
+    struct resume_stuck on_stuck;
+    struct watch *patience; /* before it is called */
+    bool stuck;
+    bool relayed;     /* the last connection was */
     struct buf hello; /* not answered yet; empty: it was */
 };
 
@@ -78,6 +82,7 @@ static void dialed(void *arg, const struct dial_found *found, const char *why)
         attempt_later(r);
         return;
     }
+    r->relayed = text_begins(found->endpoint, DIAL_RELAY);
     if (r->with == REDIAL_NEWEST)
         take_next(r);
     redial_admitted(&r->redial, now_of(r));
@@ -124,6 +129,25 @@ static void timer(void *arg)
     }
 }
 
+static void set_stuck(struct resume *r, bool yes)
+{
+    const char *const endpoints = r->on_stuck.f ? r->on_stuck.f(r->on_stuck.arg, yes) : NULL;
+    char *const copy = endpoints ? strdup(endpoints) : NULL;
+
+    r->stuck = yes;
+    if (endpoints && !copy)
+        log_error("uplink", "out of memory: the kernel is dialed as before");
+    if (copy) {
+        free(r->endpoints);
+        r->endpoints = copy;
+    }
+}
+
+static void patience_is_over(void *arg)
+{
+    set_stuck(arg, true);
+}
+
 struct resume *resume_create(struct loop *loop, const struct resume_to *to,
                              const struct resume_handler *handler, struct err *err)
 {
@@ -133,13 +157,15 @@ struct resume *resume_create(struct loop *loop, const struct resume_to *to,
         return err_null(err, "out of memory");
     r->loop = loop;
     r->context = to->context;
+    r->on_stuck = to->stuck;
     r->handler = *handler;
     memcpy(r->kernel, to->kernel, KEY_SIZE);
     r->held = *to->own;
     keys_create(&r->next);
     if (!(r->endpoints = strdup(to->endpoints)))
         (void)err_set(err, "out of memory");
-    else if ((r->timer = loop_timer(loop, LOOP_OFF, 0, timer, r, err)))
+    else if ((r->timer = loop_timer(loop, LOOP_OFF, 0, timer, r, err)) &&
+             (r->patience = loop_timer(loop, LOOP_OFF, 0, patience_is_over, r, err)))
         return r;
     resume_destroy(r);
     return NULL;
@@ -151,6 +177,7 @@ void resume_destroy(struct resume *r)
         return;
     stop_dial(r);
     watch_stop(r->timer);
+    watch_stop(r->patience);
     keys_wipe(&r->held);
     keys_wipe(&r->next);
     buf_release(&r->hello);
@@ -215,6 +242,7 @@ void resume_start(struct resume *r, uint64_t resume_ns)
     redial_begin(&r->redial, now_of(r), resume_ns);
     r->answer_due = false;
     loop_timer_again(r->timer, 0);
+    loop_timer_again(r->patience, RESUME_STUCK_NS);
 }
 
 void resume_again(struct resume *r)
@@ -227,6 +255,9 @@ void resume_done(struct resume *r)
 {
     r->answer_due = false;
     loop_timer_again(r->timer, LOOP_OFF);
+    loop_timer_off(r->patience);
+    if (r->stuck && !r->relayed)
+        set_stuck(r, false);
     redial_resumed(&r->redial);
     buf_clear(&r->hello);
     keys_wipe(&r->held);

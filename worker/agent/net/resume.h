@@ -28,11 +28,22 @@ struct resume_handler {
     void *arg;
 };
 
+/* Whom to ask for another way to the kernel. yes: since the connection ended, RESUME_STUCK_NS ago,
+ * no other one could be made. f is called with no when there is one after that, but not if it goes
+ * through a relay. It returns the endpoints that the next attempts dial, borrowed for the moment;
+ * NULL: those of before. */
+struct resume_stuck {
+    const char *(*f)(void *arg, bool yes); /* NULL: nobody */
+    void *arg;
+};
+#define RESUME_STUCK_NS (2 * NS_PER_S)
+
 struct resume_to {
     const char *endpoints;       /* of the kernel, separated by commas; copied */
     void *context;               /* of ZeroMQ; borrowed */
     const unsigned char *kernel; /* its public key; copied */
     const struct keys *own;      /* with which the agent connects first; copied */
+    struct resume_stuck stuck;
 };
 
 /* NULL: *err says why. */

@@ -17,7 +17,6 @@
 #include "worker/agent/net/line.h"
 #include "worker/agent/net/peer.h"
 #include "worker/agent/net/peers.h"
-#include "worker/agent/net/resume.h"
 #include "worker/agent/net/silence.h"
 #include "worker/agent/net/socket.h"
 
@@ -445,7 +444,7 @@ static void on_unanswered(void *arg)
 
 static int prepare_resume(struct uplink *u, const struct uplink_config *c, struct err *err)
 {
-    const struct resume_to to = { c->again, u->context, c->kernel, c->keys };
+    const struct resume_to to = { c->again, u->context, c->kernel, c->keys, c->stuck };
     const struct resume_handler handler = { on_connected, on_unanswered, give_up, u };
 
     if (!c->again || !c->keys)

@@ -14,6 +14,7 @@
 #include "base/loop/loop.h"
 #include "base/slice.h"
 #include "protocol/keys.h"
+#include "worker/agent/net/resume.h"
 
 #define UPLINK_ROOM 12u
 
@@ -51,6 +52,7 @@ struct uplink_config {
     const char *again;
     /* counts what a relay receives; borrowed; NULL: there is none */
     const _Atomic uint64_t *relayed;
+    struct resume_stuck stuck;
     struct uplink_handler handler;
 };
 
