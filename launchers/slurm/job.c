@@ -112,6 +112,7 @@ static void note_end(struct job *j, unsigned i, const char *how)
 
     if (i >= j->n || j->task[i].down)
         return;
+    relays_without(&j->relays, i);
     delivery_without(&j->delivery, i);
     delivery_end(&j->delivery, i, how, j->program, j->prefix, text, sizeof text);
     text_replace(&j->task[i].end, text);
@@ -172,22 +173,13 @@ static void keep_early(struct job *j, unsigned task, const char *line)
         fprintf(stderr, "cellspan-launch-slurm: out of memory\n");
 }
 
-/* Records an agent's error text: "cellspan-agent on HOST: WHY", or "… on HOST can't …". */
+/* Records an agent's error text. */
 static void note_words(struct job *j, unsigned i, const char *line)
 {
-    const size_t program = strlen(j->program);
-    const char *host;
     char text[512];
-    size_t n;
 
-    if (strncmp(line, j->program, program) != 0 ||
-        strncmp(line + program, " on ", strlen(" on ")) != 0)
+    if (!srun_output_words(line, j->program, text, sizeof text))
         return;
-    host = line + program + strlen(" on ");
-    n = strcspn(host, " ");
-    if (n == 0 || !host[n])
-        return;
-    snprintf(text, sizeof text, "%s%s%s", j->program, host[n - 1] == ':' ? ":" : "", host + n);
     if (i < j->n)
         text_replace(&j->task[i].words, text);
     else if (!j->n)
@@ -325,10 +317,13 @@ static void out_line(void *arg, const char *labelled)
         task_up(arg, line + task);
     else if (strncmp(line, SCRIPT_MARK, mark) == 0) {
         delivery_line(&j->delivery, number, line + mark);
+        if (text_begins(line + mark, SCRIPT_FOUND) && number < j->n)
+            relays_found(&j->relays, number, line + mark + strlen(SCRIPT_FOUND));
         /* its end may have come first, and this says why */
         if (text_begins(line + mark, SCRIPT_REFUSED) && number < j->n && j->task[number].end)
             note_end(j, number, "exit code 127");
-    } else
+    } else if (number >= j->n ||
+               !relays_line(&j->relays, j->loop, j->id, number, j->task[number].node, line))
         fprintf(stderr, "%s\n", line);
 }
 
@@ -535,6 +530,7 @@ void job_end(struct job *j)
         return;
     j->asked_to_end = true;
     delivery_stop(&j->delivery);
+    relays_stop(&j->relays);
     fd_close(&j->in);
     watch_clear(&j->poll);
     watch_clear(&j->late);
@@ -581,6 +577,7 @@ int job_start(struct job *j, const struct words *argv, struct err *err)
 void job_release(struct job *j)
 {
     delivery_release(&j->delivery);
+    relays_stop(&j->relays);
     fd_close(&j->in);
     fd_close(&j->out);
     fd_close(&j->errs);

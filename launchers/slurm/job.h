@@ -11,6 +11,7 @@
 #include "base/loop/loop.h"
 #include "base/child_lines.h"
 #include "launchers/slurm/delivery.h"
+#include "launchers/slurm/relays.h"
 #include "launchers/slurm/slurm_command.h"
 #include "launchers/launcher.h"
 
@@ -49,6 +50,7 @@ struct job {
     struct child_lines out_lines, err_lines;
     struct slurm_command command;
     struct delivery delivery;
+    struct relays relays;
     struct time_left left;
     struct watch *out_watch, *err_watch, *poll, *late, *flush, *stop;
 };

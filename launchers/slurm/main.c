@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/memory.h"
+#include "base/mux/forward.h"
 #include "base/path.h"
 #include "base/process.h"
 #include "base/runtime.h"
@@ -33,6 +35,8 @@ static void child_ended(void *arg)
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
         if (pid == j->pid)
             job_ended(j, status);
+        else
+            relays_ended(&j->relays, pid);
 }
 
 static void told_to_end(void *arg)
@@ -56,6 +60,16 @@ static void stdin_ready(void *arg, int fd, unsigned events)
     job_end(in->job);
 }
 
+/* The agents have it from srun's environment, and nothing else needs it. */
+static void forget_secret(void)
+{
+    char *mine = getenv("CELLSPAN_SECRET");
+
+    if (mine)
+        memory_wipe(mine, strlen(mine));
+    (void)unsetenv("CELLSPAN_SECRET");
+}
+
 static int run(struct job *j, const struct words *argv, struct err *err)
 {
     static const int signals[] = { SIGTERM, SIGINT, SIGHUP };
@@ -69,7 +83,10 @@ static int run(struct job *j, const struct words *argv, struct err *err)
             return -1;
     if (!(in.watch = loop_fd(j->loop, STDIN_FILENO, LOOP_READ, stdin_ready, &in, err)))
         return -1;
-    return job_start(j, argv, err) < 0 ? -1 : loop_run(j->loop, err);
+    if (job_start(j, argv, err) < 0)
+        return -1;
+    forget_secret();
+    return loop_run(j->loop, err);
 }
 
 /* ---- before ---- */
@@ -157,11 +174,13 @@ static void hide_variables(bool inside, bool leave)
     }
 }
 
-/* The agents know then how long after the signal of --signal the job ends. */
-static int hand_notice(const struct slurm_options *options, struct err *err)
+/* For the agents: how long after the signal of --signal the job ends, and that there are relays. */
+static int hand_over(const struct slurm_options *options, struct err *err)
 {
     char seconds[16];
 
+    if (setting_value(SETTING_RELAY) == RELAY_AUTO && setenv(RELAY_OFFER, "1", 1) < 0)
+        return err_set(err, "out of memory");
     snprintf(seconds, sizeof seconds, "%u", options->notice);
     if (options->notice && setenv(setting_rows[SETTING_NOTICE].name, seconds, 1) < 0)
         return err_set(err, "out of memory");
@@ -195,7 +214,7 @@ static int prepare(struct job *j, struct words *argv, const struct launch_argume
         plan.payload = j->delivery.on ? &j->delivery.payload : NULL;
         plan.inside = job && *job && !options.own_job;
         j->kill_wait = ask_kill_wait();
-        rc = hand_notice(&options, err);
+        rc = hand_over(&options, err);
     }
     if (rc == 0)
         rc = agent_command(&command, a->command, j->kill_wait, err);

@@ -2,6 +2,7 @@
 #include "launchers/slurm/srun_output.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,6 +106,22 @@ int srun_output_read(struct srun_output *s, const char *line)
     } else
         return read_ended(s, line);
     return 0;
+}
+
+bool srun_output_words(const char *line, const char *program, char *text, size_t size)
+{
+    const size_t name = strlen(program);
+    const char *host;
+    size_t n;
+
+    if (strncmp(line, program, name) != 0 || !text_begins(line + name, " on "))
+        return false;
+    host = line + name + strlen(" on ");
+    n = strcspn(host, " ");
+    if (n == 0 || !host[n])
+        return false;
+    snprintf(text, size, "%s%s%s", program, host[n - 1] == ':' ? ":" : "", host + n);
+    return true;
 }
 
 bool slurm_reason_hopeless(const char *reason)

@@ -35,6 +35,9 @@ const char *srun_output_unlabel(const char *line, unsigned *task);
 void srun_output_release(struct srun_output *s);
 /* Parses one line, which is borrowed as long as *s is used. -1: memory is out. */
 MUST_USE int srun_output_read(struct srun_output *s, const char *line);
+/* An agent's error text, "PROGRAM on HOST: WHY" or "PROGRAM on HOST can't …": writes it without the
+ * host. false: it is none. */
+bool srun_output_words(const char *line, const char *program, char *text, size_t size);
 /* Will a job with this reason (squeue's %r) never start unless it, or the cluster, is changed? */
 bool slurm_reason_hopeless(const char *reason);
 /* An explanation of a reason for the user, if its name is not clear and waiting may not help; else

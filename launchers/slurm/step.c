@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "launchers/agent_script.h"
+#include "launchers/relay_child.h"
 
 /* The start of each agent's shell code: prints who it is, and sets the agent's number. (srun passes
  * the environment on.) A notice that comes before the agent is there must not end the task. */
@@ -108,6 +109,25 @@ int step_compose(struct words *argv, const struct step_plan *plan,
     if (rc)
         return err_set(err, "out of memory");
     return add_script(argv, plan, err);
+}
+
+/* What the program writes must be passed on as it comes: without --unbuffered, Slurm would wait for
+ * newlines. */
+int step_relay(struct words *argv, unsigned long job, const char *node, const char *agent,
+               const char *folder)
+{
+    char id[40];
+    const char *const words[] = { "srun",         id,
+                                  "--overlap",    "--nodes=1",
+                                  "--ntasks=1",   "-w",
+                                  node,           "--gres=none",
+                                  "--mpi=none",   "--cpu-bind=none",
+                                  "--unbuffered", "--quiet",
+                                  agent,          RELAY_OPTION,
+                                  folder,         NULL };
+
+    snprintf(id, sizeof id, "--jobid=%lu", job);
+    return add_all(argv, words);
 }
 
 bool step_hides(const char *name, bool inside, bool leave)

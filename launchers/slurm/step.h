@@ -45,6 +45,10 @@ struct step_plan {
 MUST_USE int step_compose(struct words *argv, const struct step_plan *plan,
                           const struct slurm_options *options, const struct words *spec,
                           struct err *err);
+/* The srun that runs `agent --relay folder` on a node of the job, beside its other steps.
+ * -1: memory is out. */
+MUST_USE int step_relay(struct words *argv, unsigned long job, const char *node, const char *agent,
+                        const char *folder);
 /* Must srun not see the variable of this name, since it would take it as an option? leave: we run
  * in a job, but make a new one. */
 bool step_hides(const char *name, bool inside, bool leave);

@@ -20,7 +20,7 @@ LIMIT = 300  # seconds that a test may take with its fixtures; @pytest.mark.limi
 
 # With `pytest -n N --dist loadfile` the tests of a file run one after the other, for they share a kernel. So do those of these files:
 GROUPS = {
-    "slurm": ("test_slurm", "test_launchers_slurm", "test_engines_slurm", "test_interfaces"),  # each cluster has a processor of its own, and cgroups by name
+    "slurm": ("test_slurm", "test_launchers_slurm", "test_engines_slurm", "test_interfaces", "test_relay_slurm"),  # each cluster has a processor of its own, and cgroups by name
     "chromium": ("test_lab", "test_panel_page", "test_bars"),
 }
 # They take longest, so they begin first.

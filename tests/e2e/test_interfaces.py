@@ -109,7 +109,7 @@ def test_one_that_is_not_there_is_named_with_those_that_are(notebook, net, secon
 
 
 def test_slurms_nodes_that_do_not_reach_the_kernel_say_from_where_to_where(fresh, hosts, slurm_on_hosts):
-    nb = fresh(env=dict(slurm_on_hosts.variables(), CELLSPAN_INTERFACE="127.0.0.1", CELLSPAN_DIAL_TIMEOUT="4"))
+    nb = fresh(env=dict(slurm_on_hosts.variables(), CELLSPAN_INTERFACE="127.0.0.1", CELLSPAN_DIAL_TIMEOUT="4", CELLSPAN_RELAY="never"))
     cell = nb.run("%%distribute -n 2 --on slurm:--nodes=2\n1", limit=150).assert_error("RankNotStarted")
     for node, host in (("n1", "h1"), ("n2", "h2")):
         assert re.search("%s: cellspan-agent can't reach the kernel: tcp://127.0.0.1:.*; from %s; .*CELLSPAN_INTERFACE"

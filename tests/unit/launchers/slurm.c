@@ -199,6 +199,14 @@ static void a_step_has_one_task_a_node_and_what_the_spec_leaves_open(void)
     }
 }
 
+static bool has(const struct words *argv, const char *word)
+{
+    for (size_t i = 0; i < argv->n; i++)
+        if (strcmp(argv->v[i], word) == 0)
+            return true;
+    return false;
+}
+
 static void any_allocation_of_a_step_may_fail(void)
 {
     struct step_plan plan = { .ranks = 4, .command = agent };
@@ -214,6 +222,28 @@ static void any_allocation_of_a_step_may_fail(void)
         alloc_fail_at(-1);
     }
     ok(rc == 0, "and the next attempt works");
+    words_release(&argv);
+}
+
+static void a_relay_is_a_step_on_one_node_of_the_job(void)
+{
+    struct words argv = WORDS_INIT;
+    int rc = -1;
+
+    for (long nth = 0; rc < 0 && nth < 500; nth++) {
+        words_release(&argv);
+        alloc_fail_at(nth);
+        rc = step_relay(&argv, 12, "n2", "/opt/my agent", "/tmp/a folder");
+        alloc_fail_at(-1);
+    }
+    ok(rc == 0 && argv.n > 4 && strcmp(argv.v[0], "srun") == 0, "a step");
+    ok(has(&argv, "--jobid=12") && has(&argv, "--overlap") && has(&argv, "--nodes=1") &&
+           has(&argv, "n2"),
+       "beside the others, on that node");
+    ok(has(&argv, "--unbuffered"), "whose output does not wait for newlines");
+    ok(!has(&argv, "--label"), "and comes as it is");
+    is_text(argv.v[argv.n - 1], "/tmp/a folder", "the folder is one word");
+    is_text(argv.v[argv.n - 3], "/opt/my agent", "and so is the agent");
     words_release(&argv);
 }
 
@@ -289,6 +319,29 @@ static void what_srun_says_is_understood(void)
            slurm_reason_meaning(
                "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions"),
        "and that nodes are down");
+}
+
+static void an_agents_own_words_are_found(void)
+{
+    static const struct {
+        const char *line, *words; /* NULL: it has none */
+    } lines[] = {
+        { "cellspan-agent on n1: it is late", "cellspan-agent: it is late" },
+        { "cellspan-agent on n1 can't reach the kernel", "cellspan-agent can't reach the kernel" },
+        { "cellspan-agent on n1", NULL },
+        { "cellspan-agent on  n1: what", NULL },
+        { "cellspan-agent: what", NULL },
+        { "cellspan-guard on n1: what", NULL },
+        { "", NULL },
+    };
+    char text[64];
+
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        const bool found = srun_output_words(lines[i].line, "cellspan-agent", text, sizeof text);
+
+        ok(found == (lines[i].words != NULL) && (!found || strcmp(text, lines[i].words) == 0),
+           "<%s>", lines[i].line);
+    }
 }
 
 static void lines_of_tasks_are_told_from_sruns(void)
@@ -395,8 +448,10 @@ int main(void)
     the_time_before_sigkill_is_read();
     a_step_has_one_task_a_node_and_what_the_spec_leaves_open();
     any_allocation_of_a_step_may_fail();
+    a_relay_is_a_step_on_one_node_of_the_job();
     variables_that_srun_takes_for_options_are_hidden();
     what_srun_says_is_understood();
+    an_agents_own_words_are_found();
     lines_of_tasks_are_told_from_sruns();
     gpus_are_counted_that_every_node_has();
     arguments_are_read_or_refused();
