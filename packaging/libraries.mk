@@ -11,7 +11,7 @@ PREFIX = $(CURDIR)/libraries
 FLAGS = -O2 -g0 -ffile-prefix-map=$(abspath $(ZEROMQ)/..)=. -fPIC -fvisibility=hidden -fstack-protector-strong -Wno-everything
 
 libs = $(PREFIX)/lib/libzmq.a $(PREFIX)/lib/libsodium.a $(PREFIX)/lib/libjansson.a $(PREFIX)/lib/libuuid.a
-all: $(libs) $(PREFIX)/headers
+all: zmq/all.o $(libs) $(PREFIX)/headers    # what takes longest begins first
 
 # ---- libsodium: all files; what a processor may lack is asked for when the program runs ----
 sodium = $(SODIUM)/src/libsodium
@@ -41,12 +41,16 @@ zmq_has = ZMQ_USE_CV_IMPL_STL11 ZMQ_IOTHREAD_POLLER_USE_EPOLL ZMQ_IOTHREAD_POLLE
 	ZMQ_HAVE_SOCK_CLOEXEC ZMQ_HAVE_SO_KEEPALIVE ZMQ_HAVE_SO_PRIORITY ZMQ_HAVE_TCP_KEEPCNT ZMQ_HAVE_TCP_KEEPIDLE \
 	ZMQ_HAVE_TCP_KEEPINTVL ZMQ_HAVE_PTHREAD_SETNAME_2 ZMQ_HAVE_PTHREAD_SET_AFFINITY HAVE_ACCEPT4 HAVE_STRNLEN ZMQ_HAVE_IPC \
 	ZMQ_HAVE_STRUCT_SOCKADDR_UN ZMQ_HAVE_CURVE ZMQ_USE_LIBSODIUM SODIUM_STATIC HAVE_IF_NAMETOINDEX ZMQ_HAVE_LINUX
-zmq_o = $(patsubst $(ZEROMQ)/src/%,zmq/%.o,$(filter-out $(ZEROMQ)/src/ws%,$(wildcard $(ZEROMQ)/src/*.cpp)))
+zmq_cpp = $(filter-out $(ZEROMQ)/src/ws%,$(sort $(wildcard $(ZEROMQ)/src/*.cpp)))
 
 zmq/platform.hpp: $(MAKEFILE_LIST)
 	@mkdir -p $(@D)
 	{ printf '#define %s 1\n' $(zmq_has); echo '#define ZMQ_CACHELINE_SIZE 64'; } >$@
-zmq/%.o: $(ZEROMQ)/src/% zmq/platform.hpp $(PREFIX)/headers
+# All files are compiled as one: most of what each takes are the headers of C++, which are the same.
+zmq/all.cpp: $(zmq_cpp) $(MAKEFILE_LIST)
+	@mkdir -p $(@D)
+	printf '#include "%s"\n' $(notdir $(zmq_cpp)) >$@
+zmq/all.o: zmq/all.cpp zmq/platform.hpp $(PREFIX)/headers
 	$(CXX) $(FLAGS) -std=c++11 -D_GNU_SOURCE -DZMQ_STATIC -D_REENTRANT -DZMQ_CUSTOM_PLATFORM_HPP -Izmq -I$(ZEROMQ)/src \
 	  -I$(ZEROMQ)/include -I$(PREFIX)/include -c -o $@ $<
 
@@ -77,7 +81,7 @@ uuid/%.o: $(UTIL)/% uuid/config.h
 	$(CC) $(FLAGS) -std=gnu11 -D_GNU_SOURCE -include uuid/config.h -I$(UTIL)/include -I$(UTIL)/libuuid/src -c -o $@ $<
 
 # ---- what configure finds ----
-$(PREFIX)/lib/libzmq.a: $(zmq_o)
+$(PREFIX)/lib/libzmq.a: zmq/all.o
 $(PREFIX)/lib/libsodium.a: $(sodium_o)
 $(PREFIX)/lib/libjansson.a: $(jansson_o)
 $(PREFIX)/lib/libuuid.a: $(uuid_o)
