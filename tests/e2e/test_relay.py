@@ -133,6 +133,25 @@ def test_a_host_behind_a_jump_host(net, fresh, tmp_path):
         net.heal("h2", "h0")
 
 
+def test_all_ways_break_at_once(net, nothing_gets_out, fresh):
+    """As by a VPN that reconnects: each ssh ends, those of the agents and those of the relays."""
+    nb = fresh(env=dict(net.variables(), CELLSPAN_RESUME="600"))
+    pids = values(nb.ok("%%distribute -n 2 --on ssh:h1,h2 --gather\nimport os, time\nkept = int(os.environ['RANK'])\nos.getpid()", limit=UP))
+    cell = nb.start("%%distribute --merge prefix\nfor k in range(300):\n    print('tick', k, flush=True)\n    time.sleep(0.02)")
+    nb.wait_shown(cell, "[1] tick 50\n")
+    for process in processes.marked(nb.marker):
+        if os.path.basename(processes.command(process).split(" ")[0]) == "ssh":
+            os.kill(process, signal.SIGKILL)
+    nb.wait(cell, UP).assert_ok()
+    for rank in range(2):
+        assert re.findall(r"^\[%d\] tick (\d+)$" % rank, cell.stdout, re.M) == [str(k) for k in range(300)]
+    for host in net.names:
+        assert processes.wait_until(lambda host=host: any(" --look " in args for args in net.workers(host).values()), UP)
+    assert values(nb.ok("%%distribute --gather\nkept, os.getpid()", limit=UP)) == list(enumerate(pids))
+    nb.close()
+    assert net.left() == []
+
+
 def test_it_can_be_forbidden(net, nothing_gets_out, fresh):
     nb = fresh(env=dict(net.variables(), CELLSPAN_RELAY="never", CELLSPAN_DIAL_TIMEOUT="3"))
     error = nb.run("%%distribute -n 1 --on ssh:h1\n1", limit=UP).assert_error("RankNotStarted").error["evalue"]
