@@ -17,7 +17,8 @@
 #define AGAIN_NS     (300 * NS_PER_MS) /* doubled with each try */
 #define AGAIN_MAX_NS (5 * NS_PER_S)
 #define END_NS       NS_PER_S /* for a login that goes on while the agent is to end */
-#define NOT_FOUND    126      /* from here on a shell says that there is no such program */
+#define NOT_RUN      126      /* a shell says that the program is there, but cannot be run */
+#define NOT_FOUND    127      /* and that there is none */
 
 struct look_child {
     struct look_child_spec spec; /* argv NULL */
@@ -154,8 +155,8 @@ static void start(struct look_child *l)
  * memory. */
 static bool has_lost_its_program(int status)
 {
-    return WIFEXITED(status) && WEXITSTATUS(status) >= NOT_FOUND &&
-           WEXITSTATUS(status) != SSH_FAILED;
+    return WIFEXITED(status) &&
+           (WEXITSTATUS(status) == NOT_RUN || WEXITSTATUS(status) == NOT_FOUND);
 }
 
 bool look_child_ended(struct look_child *l, pid_t pid, int status)
