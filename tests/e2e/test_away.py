@@ -204,6 +204,8 @@ def test_a_cable_that_is_out_between_cells(notebook, net, seconds):
     time.sleep(seconds)
     net.link("h2", True)
     assert_all_there(nb)
+    nb.ok("%ranks stop")  # the kernel tells its agents. Its launcher could not yet: ssh's tcp sends again after as long as the cable was out
+    assert net.left() == []
 
 
 @pytest.mark.soak
