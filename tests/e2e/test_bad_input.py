@@ -85,6 +85,10 @@ CALLS = [
     ("cellspan.group(on='ssh:')", "ValueError", "on='ssh:': nothing follows the colon"),
     ("cellspan.distributed(n=2, on='k8s:foo')(one)", "ValueError", "on='k8s:foo': there is no such engine"),
     ("cellspan.distributed(n=2)(one).with_overrides(on=3)", "ValueError", "on=3: there is no such engine"),
+    ("cellspan.torch.TorchDistributor(2, use_gpu=False, on='k8s:foo').run(one)", "ValueError", "on='k8s:foo': there is no such engine"),
+    ("cellspan.torch.TorchDistributor(2, use_gpu=False, on='k8s:foo').run('a.py')", "ValueError", "on='k8s:foo': there is no such engine"),
+    ("cellspan.torch.TorchDistributor(2, use_gpu=False, on='ssh:').run(one)", "ValueError", "on='ssh:': nothing follows the colon"),
+    ("cellspan.horovod.HorovodRunner(np=2, on='k8s:foo').run(one)", "ValueError", "on='k8s:foo': there is no such engine"),
     ("cellspan.run(one, on='local:x')", "ValueError", "on='local:x': local is this machine"),
     ("cellspan.run(one, cwd='/no/such')", "ValueError", "cwd='/no/such': No such file or directory"),
     ("cellspan.run(one, no_gpu=True, gpus=1)", "ValueError", "gpus= and no_gpu=True can't be used together"),
@@ -104,7 +108,7 @@ CALLS = [
 
 @pytest.mark.parametrize("code, ename, words", CALLS)
 def test_a_wrong_argument_of_a_call_is_told_in_python_at_the_users_line(nb, code, ename, words):
-    nb.ok("import cellspan\ndef one(): return 1")
+    nb.ok("import cellspan, cellspan.horovod, cellspan.torch\ndef one(): return 1")
     assert nb.ok("cellspan.group().size").value == "2" or nb.ok("%%distribute -n 2 --fresh\n1")
     cell = nb.run("before = 1\n" + code).assert_error(ename)
     said = cell.reply["evalue"]

@@ -132,13 +132,16 @@ def beside(fn, args=(), kwargs=None, **options):
     """As call(), but in new processes beside the notebook's ranks, which end with the call."""
     __tracebackhide__ = True
     given = _call_options.named("run", options)
-    return _run(caller(), fn, tuple(args), dict(kwargs or {}), {**given, "beside": True})
+    with InPython(given):
+        return _run(caller(), fn, tuple(args), dict(kwargs or {}), {**given, "beside": True})
 
 
 def script(path, words, **options):
     """Runs a script with these arguments, in processes of its own. options: as of call()."""
     __tracebackhide__ = True
-    _run_script(caller(), path, words, {}, _call_options.named("run", options))
+    given = _call_options.named("run", options)
+    with InPython(given):
+        _run_script(caller(), path, words, {}, given)
 
 
 def group(on=None):
