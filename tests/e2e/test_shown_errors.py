@@ -111,7 +111,7 @@ def test_without_memory_and_threads(fresh, where):
              "resource.setrlimit(resource.RLIMIT_AS, (now + (16 << 20),) * 2)")
     for _ in range(2):
         fails(own, where + "x = bytearray(1 << 30)", "MemoryError")
-        cell = fails(fresh(), where + "1 / 0", "ZeroDivisionError")
+        cell = fails(own, where + "1 / 0", "ZeroDivisionError")
         assert "1 / 0" in cell.traceback, cell.traceback
 
 

@@ -68,6 +68,23 @@ def test_what_the_worker_does_after_a_cell_never_replaces_its_error(home):
     assert home.run("assert r.imported.has('made')")["status"] == "ok"
 
 
+def test_what_comes_after_a_reply_may_fail(home):
+    """As where no thread can be started: the history's, jedi's."""
+    home.run("import cellspan._base.threads as t\ndef none(*args): raise RuntimeError(\"can't start new thread\")\nt.begin = none")
+    assert home.run("1 / 0")["ename"] == "ZeroDivisionError"
+    assert home.run("2")["status"] == "ok"
+    home.run("import cellspan._worker.home as h\nhome = h.current\nhome.shell.history_manager.save = none")
+    assert home.run("3")["status"] == "ok" and home.text[2] == b""
+
+
+def test_a_cells_error_stays_if_its_reply_cannot_be_made(home):
+    home.run("import cellspan._worker.home as h\nto_json, failed = h.to_json, []\n"
+             "def once(value):\n    if failed or not isinstance(value, dict) or value.get('status') != 'error': return to_json(value)\n"
+             "    failed.append(1)\n    raise MemoryError\nh.to_json = once")
+    assert home.run("raise ValueError('its own')")["evalue"] == "its own"
+    assert home.run("len(failed)")["status"] == "ok" and home.shown("execute_result")[-1]["data"]["text/plain"] == "1"
+
+
 def test_a_display_stands_between_the_text_before_and_after_it(home):
     home.run("print('a'); display(1); print('b'); display(2); print('c')")
     assert [m.text_before[1] for m in home.published] == [b"a\n", b"a\nb\n"]

@@ -73,6 +73,23 @@ def test_a_variable_of_one_cell_is_gone_in_the_next(ranks):
     assert [d.fields["result"] for d in done] == ["", ""]
 
 
+AFTER = "import cellspan._worker.rank as r\ndef none(*args, **named): raise MemoryError\n"
+
+
+@pytest.mark.parametrize("broken", ["r.reloads.imported.note = none", "r.torchenv.note_world = none", "r.Rank._explain = none", "r.Rank._tell_held = none",
+                                    "r.Origins.gone = none", "r.Origins.assigned = none", "r.torch_errors.explain = none"])
+def test_what_a_rank_does_after_a_cell_never_replaces_its_error(ranks, broken):
+    """As where the cell has left no memory."""
+    done = run_on(ranks, AFTER + broken + "\nraise ValueError('its own')")
+    assert [(d.json()["ename"], d.json()["evalue"]) for d in done] == [("ValueError", "its own")] * 2
+    assert [r.text[2] for r in ranks] == [b""] * 2
+
+
+def test_lines_about_newer_files_that_cannot_be_made_keep_no_cell_from_running(ranks):
+    run_on(ranks, AFTER + "r.reloads.imported.unsaid = none")
+    assert values(ranks, "1 + 1", cell=2, count=2) == ["2"] * 2
+
+
 def test_variables_stay_from_cell_to_cell(ranks):
     run_on(ranks, "x = 1")
     assert values(ranks, "x + 1", cell=2, count=2) == ["2", "2"]

@@ -77,7 +77,10 @@ class History(HistoryManager):
         if not self._wanted or not self.db_input_cache:
             return
         if self._saver is None:
-            self._saver = threads.begin("history", self._save)
+            try:
+                self._saver = threads.begin("history", self._save)
+            except RuntimeError:  # the user's limit of threads: the next cell tries again
+                return
             atexit.register(self._last)
         self._flag.set()
 

@@ -4,6 +4,25 @@ from __future__ import annotations
 
 from .. import _link
 
+SHORT = 2000  # characters of an error's text where there may be no memory
+
+
+def aside(call, *args):
+    """Calls what belongs to a cell's end but must not replace what the cell did, which may have left no memory, threads or descriptors.
+    None: it failed."""
+    try:
+        return call(*args)
+    except Exception:  # noqa: BLE001 - see above
+        return None
+
+
+def own_error(cell, number):
+    """The error of a cell, if it has this number and has failed, in a short form: what fails after it must not replace it. None: it has none."""
+    if cell is None or cell.number != number or cell.error is None:
+        return None
+    name, text = cell.error["ename"], cell.error["evalue"][:SHORT]
+    return {"ename": name, "evalue": text, "traceback": [f"{name}: {text}"]}
+
 
 class Cell:
     """One execution of a cell: the request, and the result."""

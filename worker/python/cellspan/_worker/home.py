@@ -26,7 +26,7 @@ from .._jupyter.comms import Comms
 from .._jupyter.prepare_jedi import PATIENCE, Jedi
 from . import cpp_builds, environment, idle_questions, reloads, spark_session, spawned
 from .begin import begin_process, begin_within_limits
-from .execution import Cell
+from .execution import Cell, aside, own_error
 from .follow import Lead
 from .home_calls import Calls, may_send_code
 from .publish import to_json
@@ -136,7 +136,8 @@ class Home(Calls):
 
     def failed(self, kind, number, error):
         if kind in ("REQUEST", "BIND"):
-            self._reply(number, failure(type(error).__name__, text_of(error)))
+            own = own_error(self.cell, number) if kind == "REQUEST" else None
+            self._reply(number, {"status": "error", **own} if own else failure(type(error).__name__, text_of(error)))
         elif kind == "CAPTURE":
             self.send("CAPTURED", number, {"names": to_json({"error": in_words(error)})})
         elif kind == "PACK":
@@ -290,15 +291,12 @@ class Home(Calls):
 
     def _executed(self, cell):
         """The cell is over: sends its reply. Slow work that the user need not wait for comes after the reply."""
-        try:
-            reloads.imported.note_new()  # their files may change once the user sees the reply
-        except Exception:  # noqa: BLE001 - the cell may have left no memory; its reply says what the cell did, not what this did
-            pass
+        aside(reloads.imported.note_new)  # their files may change once the user sees the reply
         self.answer_cell(cell)
         if self._capturer is not None:
-            self._capturer.ran(cell.code, cell.error is None, hidden=not cell.store_history)
-        self.shell.history_manager.save()
-        self.jedi.nothing_runs()
+            aside(functools.partial(self._capturer.ran, cell.code, cell.error is None, hidden=not cell.store_history))
+        aside(self.shell.history_manager.save)
+        aside(self.jedi.nothing_runs)
 
     def answer_cell(self, cell):
         """Sends the reply."""

@@ -41,7 +41,7 @@ from . import (
     torch_rendezvous,
     torchenv,
 )
-from .execution import Cell
+from .execution import Cell, aside, own_error
 from .follow import Follower
 from .publish import result_json, to_json
 from .remote import described
@@ -250,8 +250,8 @@ class Rank(Worker):
         if cell.error is not None:
             if not post_mortem.is_meant(cell.code):
                 self.failed_cell = cell
-            self._explain(cell, cell.error)
-            self._tell_held(cell)
+            aside(self._explain, cell, cell.error)
+            aside(self._tell_held, cell)
             fields["status"] = "error"
             fields["content"] = to_json(cell.error)
             if cell.own_error and cell.error["ename"] != "KeyboardInterrupt":
@@ -260,11 +260,11 @@ class Rank(Worker):
                 print(LOST_CONTEXT.format(self.rank), file=sys.stderr)
         elif cell.bundle is not None and cell.flags & _link.RUN_RESULT:  # other ranks' results are not shown
             fields["result"] = result_json(*cell.bundle)
-        if torchenv.note_world():
+        if aside(torchenv.note_world):
             fields["flags"] |= _link.DONE_DISTRIBUTED
         if gpus.take_aborted():
             fields["flags"] |= _link.DONE_ABORTED
-        reloads.imported.note()  # records new modules, whose files may change from now on
+        aside(reloads.imported.note)  # records new modules, whose files may change from now on
         if cell.error is not None or cell.blob:  # the user's code, or we, may have printed since the streams' end()
             self.streams.flush()
         self._send_done(cell.number, fields, cell.blob, fd, size)
@@ -575,7 +575,8 @@ class Rank(Worker):
         if kind == "BIND":
             self._bind_error, self._unbound = error, _link.DONE_UNBOUND
         if kind in ("RUN", "FETCH"):
-            self.send("DONE", number, {"status": "error", "content": to_json(in_one_line(error))})
+            own = own_error(self.cell, number) if kind == "RUN" else None
+            self.send("DONE", number, {"status": "error", "content": to_json(own or in_one_line(error))})
 
     def _meet(self, message):
         """MEET, between cells."""

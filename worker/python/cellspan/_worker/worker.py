@@ -20,6 +20,7 @@ from .. import _link
 from .._base import shadows
 from .._base.errors import give_up, text_of
 from . import environment, interrupts, reloads, sigterm, spawned, stacks
+from .execution import own_error
 from .loops import Loop
 from .message import received
 from .publish import to_json
@@ -195,7 +196,7 @@ class Worker:
     def _unserved(self, kind, number, error):
         """Our own code failed, or was interrupted: answers with an error."""
         try:
-            if not isinstance(error, KeyboardInterrupt):
+            if not isinstance(error, KeyboardInterrupt) and own_error(self.cell, number) is None:
                 import traceback
 
                 traceback.print_exception(type(error), error, error.__traceback__)
