@@ -84,3 +84,36 @@ def test_many_variables_take_a_bounded_number_of_descriptors(nb):
     assert all(count < 400 for count, _ in held(pids).values()), held(pids)
     nb.ok("v0[0] = 5\nv200[0] = 6")
     assert nb.ok("%%distribute -n 2 --gather\nfloat(v0[0]), float(v1[0]), float(v200[0])").value == "[(5.0, 0.0, 6.0), (5.0, 0.0, 6.0)]"
+
+
+FULL = ("import os\nfiles = []\ntry:\n    while True: files.append(open(os.devnull))\nexcept OSError as error: print(error.errno == 24)")
+
+
+def test_ranks_without_descriptors_keep_what_they_have(fresh):
+    """What is sent to them can't be opened: that is the cell's error, and not their end."""
+    nb = fresh()
+    pids = nb.rank_pids(2)
+    nb.ok("%%distribute\nimport resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (300, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))\nown = 5")
+    nb.ok("sent = list(range(1000))")
+    assert "True" in nb.ok("%%distribute\n" + FULL, LIMIT).stdout
+    for _ in range(2):
+        cell = nb.run("%%distribute\nlen(sent)", LIMIT).assert_error("OSError")
+        assert "Too many open files" in cell.reply["evalue"] and "close some" in cell.reply["evalue"], cell.shown
+        assert "rank.py" not in cell.shown, cell.shown
+    nb.run("%%distribute\n1 / 0", LIMIT).assert_error("ZeroDivisionError")
+    nb.run("import cellspan\ncellspan.run(len, sent)", LIMIT).assert_error("OSError")
+    nb.ok("%%distribute\nfiles.clear()", LIMIT)
+    assert nb.ok("%%distribute\nlen(sent), own", LIMIT).value == "(1000, 5)" and nb.rank_pids(2) == pids
+
+
+def test_home_without_descriptors_keeps_what_it_has(fresh):
+    nb = fresh()
+    nb.ok("%%distribute -n 2\nlarge = list(range(100000))")
+    nb.ok("import cellspan, resource\ncellspan.run(abs, 1)\nkept = 7\n"
+          "resource.setrlimit(resource.RLIMIT_NOFILE, (300, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))")
+    assert "True" in nb.ok(FULL, LIMIT).stdout
+    for code in ("%pull large", "cellspan.group().pull('large')"):
+        cell = nb.run(code, LIMIT).assert_error("OSError")
+        assert "Too many open files" in cell.reply["evalue"], cell.shown
+    nb.ok("files.clear()", LIMIT)
+    assert nb.ok("%pull large\nlen(large[1]), kept", LIMIT).value == "(100000, 7)"

@@ -2,6 +2,7 @@
 /* find_calls.c - find(), finds() and next_find() of cellspan._link (declared in private.h). */
 #include "worker/ext/private.h"
 
+#include <errno.h>
 #include <sys/mman.h>
 
 #include "protocol/span_fields.h"
@@ -68,7 +69,10 @@ static PyObject *answer_of(const struct packet *p)
         PyErr_SetString(PyExc_ValueError, err.text);
         return NULL;
     }
-    if (p->blob_fd < 0)
+    if (p->blob_fd < 0 && m.blob_size > 0) {
+        errno = EMFILE;
+        PyErr_SetFromErrno(PyExc_OSError);
+    } else if (p->blob_fd < 0)
         out = Py_BuildValue("s#O", m.v[F_FOUND_CONTENT].s.p, (Py_ssize_t)m.v[F_FOUND_CONTENT].s.n,
                             Py_None);
     else if ((memory = memory_of(p->blob_fd, m.blob_size)))

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -291,6 +292,8 @@ static void *io_main(void *arg)
         got = packet_recv(l->fd, &p, &err);
         if (got == PACKET_NONE)
             continue;
+        if (got == PACKET_ERROR)
+            (void)dprintf(STDERR_FILENO, "cellspan: this process can't go on: %s\n", err.text);
         if (got != PACKET_GOT)
             break;
         if (dispatch(l, &p) < 0)

@@ -17,7 +17,7 @@
 struct packet {
     char *p; /* owned: the message's bytes */
     size_t n;
-    int blob_fd; /* owned; -1: none came */
+    int blob_fd; /* owned; -1: none came, or this process has too many open files */
 };
 
 /* The first byte of a packet between agent and zygote (worker/agent/README.md). _link has these
@@ -50,7 +50,9 @@ MUST_USE int packet_pair(int fd[2], struct err *err);
 MUST_USE int packet_send(int fd, const void *msg, size_t n, int blob_fd, struct err *err);
 
 /* Receives one packet. *p is filled only for PACKET_GOT; then the caller must release it. Its
- * header and its blob have been checked, but not its fields (span_decode checks these). */
+ * header and its blob have been checked, but not its fields (span_decode checks these). A process
+ * that can open no more files gets the message without its blob: blob_size is not 0, blob_fd is -1.
+ */
 enum packet_got packet_recv(int fd, struct packet *p, struct err *err);
 void packet_release(struct packet *p);  /* frees, closes, leaves an empty one */
 int packet_take_blob(struct packet *p); /* gives the blob's descriptor to the caller; -1: none */

@@ -9,7 +9,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -279,6 +281,49 @@ static void wrong_descriptors_are_refused(void)
     buf_release(&packet_with);
 }
 
+static int sent(int fd, const struct buf *b)
+{
+    int blob = blob_of("test", "abcdef", 6, NULL);
+    const int rc = packet_send(fd, b->p, b->n, blob, NULL);
+
+    fd_close(&blob);
+    return rc;
+}
+
+/* The blob that the system could not open is gone, the process need not be. */
+static void a_process_with_too_many_open_files_gets_the_message_alone(size_t n, bool is_long)
+{
+    const unsigned before = open_descriptors();
+    struct buf b = message(n, 5, 6);
+    struct packet p = PACKET_INIT;
+    struct err err = { "" };
+    struct rlimit limit, none;
+    enum packet_got got;
+    struct span m;
+    int fd[2];
+
+    if (packet_pair(fd, NULL) < 0 || getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return;
+    is_int(sent(fd[0], &b), 0, "a message of %zu bytes with a blob is sent", b.n);
+    none = limit;
+    none.rlim_cur = 0;
+    ok(setrlimit(RLIMIT_NOFILE, &none) == 0, "no more files can be opened");
+    got = packet_recv(fd[1], &p, &err);
+    ok(setrlimit(RLIMIT_NOFILE, &limit) == 0, "and now they can");
+    if (is_long) {
+        is_int(got, PACKET_ERROR, "what is in a memory file is lost");
+        ok(strstr(err.text, strerror(EMFILE)) != NULL, "and why is said: %s", err.text);
+    } else if (ok(got == PACKET_GOT, "the message came (%s)", err.text)) {
+        ok(p.blob_fd < 0 && span_peek(&m, p.p, p.n, NULL) == 0 && m.blob == 5 && m.blob_size == 6,
+           "its header says what it lacks");
+    }
+    packet_release(&p);
+    buf_release(&b);
+    fd_close(&fd[0]);
+    fd_close(&fd[1]);
+    is_int(open_descriptors(), before, "no descriptor stays open");
+}
+
 /* It can't be told from the end. */
 static void an_empty_packet_leaves_no_descriptor(void)
 {
@@ -380,6 +425,8 @@ int main(void)
     a_sender_keeps_to_the_rules();
     garbage_is_refused();
     wrong_descriptors_are_refused();
+    a_process_with_too_many_open_files_gets_the_message_alone(3, false);
+    a_process_with_too_many_open_files_gets_the_message_alone(200000, true);
     an_empty_packet_leaves_no_descriptor();
     lying_memory_files_are_refused();
     any_failed_allocation_is_survived(10);

@@ -10,7 +10,7 @@ import threading
 
 from .. import _link
 from .._base.errors import text_of
-from .message import Message
+from .message import Message, unopened
 from .publish import to_json
 from .worker import Waiting, Worker, loads
 
@@ -294,6 +294,9 @@ class Calls(Worker):
         try:
             if fields["status"] != "ok":
                 raise remote_error(content)
+            lost = unopened(message)
+            if lost is not None:
+                raise lost
             _, value = self._loaded(self._unpack, message)
         finally:
             if message.fd >= 0:

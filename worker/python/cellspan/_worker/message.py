@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import NamedTuple
 
 from .. import _link
@@ -18,6 +20,13 @@ class Message(NamedTuple):
     fd: int  # the blob's descriptor, which the receiver must close; -1: none
     size: int  # of the blob, in bytes
     fields: dict  # by name; _link has the names of flags
+
+
+def unopened(message):
+    """The OSError for a message whose blob could not be opened, since this process has too many open files. None: it could."""
+    if message.fd >= 0 or not message.size:
+        return None
+    return OSError(errno.EMFILE, f"{os.strerror(errno.EMFILE)}, so values that were sent to this process did not arrive: close some, and run this again")
 
 
 def received(part=_link.ALL):

@@ -222,7 +222,7 @@ class Shortened:
         for error in reversed(chain):
             last = error is value
             tb = _after_ipython(self.tb if last else tb_of(error))
-            if tb is not None:
+            if tb is not None and not has_no_user_code(tb):
                 lines.append("Traceback (most recent call last):")
                 lines += self._plain_frames(tb, compiler)
             name = name_of(etype if last else type(error))

@@ -22,7 +22,7 @@ from .._base.errors import give_up, text_of
 from . import environment, interrupts, reloads, sigterm, spawned, stacks
 from .execution import own_error
 from .loops import Loop
-from .message import received
+from .message import received, unopened
 from .publish import to_json
 from .streams import Streams
 from .tracebacks import left_by_interrupt
@@ -187,7 +187,8 @@ class Worker:
         try:
             if not self.holds:
                 _link.release()
-            getattr(self, name)(message)
+            lost = unopened(message)
+            getattr(self, name)(message) if lost is None else self.failed(message.kind, message.cell, lost)
         except _link.LinkDead:
             os._exit(1)
         except BaseException as error:  # noqa: BLE001 - there must be an answer in any case
