@@ -77,6 +77,13 @@ def test_what_comes_after_a_reply_may_fail(home):
     assert home.run("3")["status"] == "ok" and home.text[2] == b""
 
 
+def test_cells_run_where_descriptor_1_leads_to_a_full_disk(home):
+    home.run("import os\nkept = os.dup(1)\n_ = os.dup2(os.open('/dev/full', os.O_WRONLY), 1)\nprint('held')")
+    assert home.run("1 / 0")["ename"] == "ZeroDivisionError"
+    assert home.run("_ = os.dup2(kept, 1)")["status"] == "ok"
+    assert home.run("print('back')")["status"] == "ok" and home.text[1].endswith(b"back\n")
+
+
 def test_a_cells_error_stays_if_its_reply_cannot_be_made(home):
     home.run("import cellspan._worker.home as h\nto_json, failed = h.to_json, []\n"
              "def once(value):\n    if failed or not isinstance(value, dict) or value.get('status') != 'error': return to_json(value)\n"

@@ -95,7 +95,7 @@ class Streams:
     def begin(self, number, others=False):
         """A cell starts. others: tasks or threads of earlier cells may write, too."""
         self._mend()
-        self.out.reconfigure(line_buffering=False)
+        self._buffer_lines(False)
         with self._lock:
             if self._owner_sent or others:
                 self._own(number, others)
@@ -105,7 +105,7 @@ class Streams:
     def end(self, number, others=False):
         """A cell is over. When this returns, all its text is in the pipes."""
         self._mend()
-        self.out.reconfigure(line_buffering=True)
+        self._buffer_lines(True)
         self.flush()
         if others or self._others:
             with self._lock:
@@ -113,6 +113,10 @@ class Streams:
                     self._own(number, True)
                 self._others = others
                 self._watch()
+
+    def _buffer_lines(self, lines):
+        with contextlib.suppress(OSError):  # a cell has led descriptor 1 to a full disk, say; a later cell may lead it back
+            self.out.reconfigure(line_buffering=lines)
 
     def expect_others(self):
         """From now on, text may belong to another cell than before."""
