@@ -128,8 +128,8 @@ def test_other_processes_at_another_place_come_after_ranks_stop(fresh):
     nb = fresh()
     nb.ok("%%distribute -n 2 --on pair:2\n1")
     nb.ok("import os\nfrom cellspan._jobs import launch\ndef there(): return os.environ['GROUP_WORLD_SIZE']")
-    for code in ("launch(there, n=3, on='pair:3')", "%%distribute -n 3 --beside --on pair:3\n1"):
-        told = nb.run(code).assert_error("UsageError").error["evalue"]
+    for code, error in (("launch(there, n=3, on='pair:3')", "ValueError"), ("%%distribute -n 3 --beside --on pair:3\n1", "UsageError")):
+        told = nb.run(code).assert_error(error).error["evalue"]
         assert "the ranks are on pair:2" in told and "%ranks stop" in told and "--fresh" not in told, told
     nb.ok("%ranks stop")
     assert nb.ok("launch(there, n=3, on='pair:3')").value == "'3'"
