@@ -109,9 +109,19 @@ def test_a_second_interrupt_gives_it_up(nb, net):
     assert values(nb.ok("%%distribute -n 2 --gather\nkept", limit=UP)) == [0, 2], "who was interrupted in time was killed"
 
 
+def all_ssh(nb, host):
+    """Its processes that lead there; none while the launcher waits for its next attempt."""
+    words = {pid: processes.command(pid).split() for pid in processes.named(nb.marker, " %s " % host)}
+    return [pid for pid, named in words.items() if named and os.path.basename(named[0]) == "ssh"]
+
+
 def ssh_of(nb, host):
-    (ssh,) = [pid for pid in processes.named(nb.marker, " %s " % host) if os.path.basename(processes.command(pid).split()[0]) == "ssh"]
+    (ssh,) = all_ssh(nb, host)
     return ssh
+
+
+def looks(net, host):
+    return {pid for pid, args in net.workers(host).items() if " --look " in args}
 
 
 def launcher_of(nb):
@@ -124,10 +134,9 @@ def test_an_ssh_that_breaks_loses_nothing_and_an_agent_that_ends_later_is_missed
                     "time.sleep(600)")
     nb.wait_shown(cell, "tick 3")
     for _ in range(2):  # the second one is that which looks
-        first = ssh_of(nb, "h2")
+        before, first = looks(net, "h2"), ssh_of(nb, "h2")
         os.kill(first, signal.SIGKILL)
-        assert processes.wait_until(lambda: any(" --look " in args for args in net.workers("h2").values()), SOON)
-        assert ssh_of(nb, "h2") != first
+        assert processes.wait_until(lambda: looks(net, "h2") - before and len(all_ssh(nb, "h2")) == 1, SOON)
     nb.wait(cell, SOON, lambda: re.search(r"^\[0-3\] begun$", cell.stdout, re.M))
     assert "away" not in cell.stderr and "tick 99" in cell.stdout, cell.shown
     assert net.signal("h2", "KILL", "cellspan-agent --connect")
