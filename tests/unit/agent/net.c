@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <zmq.h>
 
+#include "base/random.h"
 #include "protocol/span_fields.h"
 #include "tests/unit/agent/fake.h"
 #include "tests/unit/agent/hung.h"
@@ -226,18 +227,21 @@ static unsigned open_for(struct lan *l, uint32_t via, uint32_t node, uint32_t ch
                : 0;
 }
 
-/* A port of this machine that is taken until the descriptor is closed. */
+/* A port of this machine that is taken until the descriptor is closed. It is below those that the
+ * system gives to whoever asks for any: nobody else takes it afterwards. */
 static int taken_port(unsigned *port)
 {
-    struct sockaddr_in at = { .sin_family = AF_INET };
-    socklen_t size = sizeof at;
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    for (;;) {
+        struct sockaddr_in at = { .sin_family = AF_INET };
+        const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    must(fd >= 0 && bind(fd, (const struct sockaddr *)&at, size) == 0 && listen(fd, 1) == 0 &&
-             getsockname(fd, (struct sockaddr *)&at, &size) == 0,
-         "a port");
-    *port = ntohs(at.sin_port);
-    return fd;
+        *port = 12000 + (unsigned)(random_u64() % 8000);
+        at.sin_port = htons((uint16_t)*port);
+        must(fd >= 0, "a socket");
+        if (bind(fd, (const struct sockaddr *)&at, sizeof at) == 0 && listen(fd, 1) == 0)
+            return fd;
+        close(fd);
+    }
 }
 
 static void agents_listen_where_they_may(void)
