@@ -76,24 +76,28 @@ void report_away(unsigned agent)
     fflush(stdout);
 }
 
-void report_gone(unsigned agent, const char *format, ...)
+static void say_of(const char *what, unsigned agent, const char *format, va_list args)
 {
     char start[32];
+
+    snprintf(start, sizeof start, "%s %u ", what, agent);
+    say(start, format, args);
+}
+
+void report_gone(unsigned agent, const char *format, ...)
+{
     va_list args;
 
-    snprintf(start, sizeof start, "gone %u ", agent);
     va_start(args, format);
-    say(start, format, args);
+    say_of("gone", agent, format, args);
     va_end(args);
 }
 
 void report_failed(unsigned agent, const char *format, ...)
 {
-    char start[32];
     va_list args;
 
-    snprintf(start, sizeof start, "failed %u ", agent);
     va_start(args, format);
-    say(start, format, args);
+    say_of("failed", agent, format, args);
     va_end(args);
 }

@@ -217,39 +217,56 @@ def report(values, args):
         middle["cipher"] / middle["unlimited rank"], middle["unlimited one"] / middle["unlimited rank"]))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--mib", type=int, default=256)
+def arguments(text, repeat, mib):
+    """A parser with the options of a program that measures what goes over links."""
+    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeat", type=int, default=repeat)
+    parser.add_argument("--mib", type=int, default=mib)
     parser.add_argument("--rate", default="1gbit", help="as tc writes it")
     parser.add_argument("--congestion", default="cubic", help="of TCP; empty: what this machine is set to")
-    parser.add_argument("--cipher", type=float, default=745, help="MB/s of the cipher that CURVE is measured by")
     parser.add_argument("--prefix", help="where `cellspan install --prefix DIR` wrote the kernel to")
     parser.add_argument("--json", help="a file for all values, in seconds")
-    args = parser.parse_args()
+    return parser
+
+
+@contextlib.contextmanager
+def network(args, number):
+    """So many hosts, and a file for the kernel's log."""
     why = engines.missing(engines.HOST_TOOLS + ("tc",))
     if why:
         sys.exit(why)
     if args.prefix:
         os.environ["JUPYTER_PATH"] = os.path.join(args.prefix, "share", "jupyter")
-    values = {}
-    common.own_memory()
-    began = psutil.cpu_times()
-    with engines.Hosts(HOSTS) as hosts, tempfile.TemporaryDirectory(prefix="cellspan-bulk-") as folder:
+    with engines.Hosts(number) as hosts, tempfile.TemporaryDirectory(prefix="cellspan-links-") as folder:
         try:
             if args.congestion:
                 control_congestion(hosts, args.congestion)
-            measure(hosts, args, values, os.path.join(folder, "log"))
+            yield hosts, os.path.join(folder, "log")
         finally:
             with contextlib.suppress(Exception):
                 limit(hosts, None)
+
+
+def keep(args, values):
+    if args.json:
+        with open(args.json, "w") as file:
+            json.dump(values, file)
+
+
+def main():
+    parser = arguments(__doc__, repeat=3, mib=256)
+    parser.add_argument("--cipher", type=float, default=745, help="MB/s of the cipher that CURVE is measured by")
+    args = parser.parse_args()
+    values = {}
+    common.own_memory()
+    began = psutil.cpu_times()
+    with network(args, HOSTS) as (hosts, log):
+        measure(hosts, args, values, log)
     report(values, args)
     took = {name: now - getattr(began, name) for name, now in psutil.cpu_times()._asdict().items()}
     print("meanwhile this machine's host took %.1f s of its processors' time, which were busy for %.1f s" % (
         took["steal"], took["user"] + took["system"] + took["softirq"]))
-    if args.json:
-        with open(args.json, "w") as file:
-            json.dump(values, file)
+    keep(args, values)
 
 
 if __name__ == "__main__":

@@ -18,14 +18,10 @@ Then what the processes of the relay have of memory at rest (their own pages), a
 
 from __future__ import annotations
 
-import argparse
-import contextlib
-import json
 import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -34,7 +30,6 @@ sys.dont_write_bytecode = True
 
 import bulk  # noqa: E402
 import common  # noqa: E402
-import engines  # noqa: E402
 import psutil  # noqa: E402
 
 PIECE = bytes(1 << 20)
@@ -137,34 +132,15 @@ def report(values, args, before, after):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeat", type=int, default=5)
-    parser.add_argument("--mib", type=int, default=128)
-    parser.add_argument("--rate", default="1gbit", help="as tc writes it")
-    parser.add_argument("--congestion", default="cubic", help="of TCP; empty: what this machine is set to")
+    parser = bulk.arguments(__doc__, repeat=5, mib=128)
     parser.add_argument("--settle", type=float, default=10, help="seconds to wait for a quiet machine before each figure")
-    parser.add_argument("--prefix", help="where `cellspan install --prefix DIR` wrote the kernel to")
-    parser.add_argument("--json", help="a file for all values, in seconds")
     args = parser.parse_args()
-    why = engines.missing(engines.HOST_TOOLS + ("tc",))
-    if why:
-        sys.exit(why)
-    if args.prefix:
-        os.environ["JUPYTER_PATH"] = os.path.join(args.prefix, "share", "jupyter")
     values = {}
     common.own_memory(0.2)
-    with engines.Hosts(1) as hosts, tempfile.TemporaryDirectory(prefix="cellspan-relay-") as folder:
-        try:
-            if args.congestion:
-                bulk.control_congestion(hosts, args.congestion)
-            before, after = measure(hosts, args, values, os.path.join(folder, "log"))
-        finally:
-            with contextlib.suppress(Exception):
-                bulk.limit(hosts, None)
+    with bulk.network(args, 1) as (hosts, log):
+        before, after = measure(hosts, args, values, log)
     report(values, args, before, after)
-    if args.json:
-        with open(args.json, "w") as file:
-            json.dump(values, file)
+    bulk.keep(args, values)
 
 
 if __name__ == "__main__":
