@@ -364,6 +364,13 @@ def test_each_rank_is_a_task_with_its_own_secret(monkeypatch, environment):
     assert seen.conf["spark.dynamicAllocation.enabled"] == "false"
 
 
+def test_spark_tries_no_stage_again(monkeypatch, environment):
+    """A key is good for one agent."""
+    seen = double(monkeypatch, [2], **{"spark.stage.maxConsecutiveAttempts": "4"})
+    spark.main(Launch("spark://h:7077", 2))
+    assert seen.conf["spark.stage.maxConsecutiveAttempts"] == "1"
+
+
 def test_what_the_user_has_configured_stays(monkeypatch, environment):
     seen = double(monkeypatch, [4], **{"spark.cores.max": "9", "spark.pyspark.python": "/py", "spark.task.cpus": "2"})
     launch = Launch("spark://h:7077", 3)

@@ -35,6 +35,9 @@ REFUSED = {
 ALONE = ("--verbose", "-v")  # options without a value
 HOW_MANY = "--on spark: say how many ranks, as in -n 2: Spark starts one task for each"
 DYNAMIC = "spark.dynamicAllocation.enabled"
+# A stage that Spark tries again would start agents with keys that have been used: pyspark tells a task which attempt of the task it is, and not
+# which one of the stage (3.5.7 and 4.0.1 were read). A failed task of a barrier stage ends its job anyway; what a task could not fetch does by this.
+OURS = {DYNAMIC: "false", "spark.stage.maxConsecutiveAttempts": "1", "spark.ui.showConsoleProgress": "false"}
 PROTECTS = ("spark.authenticate", "spark.network.crypto.enabled", "spark.ssl.rpc.enabled")
 ENCRYPTS_FILES = "spark.io.encryption.enabled"
 QUEUED = r"Application report for \S+ \(state: ACCEPTED\)"  # YARN's words for a queue
@@ -154,8 +157,8 @@ def configured(pyspark, master, ranks):
         if name == "spark.app.name" and conf.get(name, "pyspark-shell") == "pyspark-shell":
             conf.set(name, value)
         conf.setIfMissing(name, value)
-    conf.set(DYNAMIC, "false")  # of this application only
-    conf.set("spark.ui.showConsoleProgress", "false")
+    for name, value in OURS.items():  # of this application only
+        conf.set(name, value)
     return conf
 
 
