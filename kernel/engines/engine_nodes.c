@@ -3,6 +3,7 @@
 #include "kernel/engines/private.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/log.h"
 
@@ -60,16 +61,47 @@ static void on_node(struct engine_run *run, const struct engine_line *said)
     engine_run_restart_clock(run);
 }
 
+/* Why an engine can't bring another machine in place of one. NULL: it may. */
+static const char *never_again(const char *engine)
+{
+    if (strcmp(engine, "mpi") == 0)
+        return "mpirun ends all agents if one is lost";
+    if (strcmp(engine, "spark") == 0)
+        return "a barrier stage ends all agents if one is lost";
+    return NULL;
+}
+
+static void refuse_again(struct engine_run *run, const struct node *node, const char *why)
+{
+    char text[CHILD_LINE_MAX + 1];
+
+    snprintf(
+        text, sizeof text,
+        "%s wants to bring another machine in place of this one (node %u again), and can't: %s, "
+        "so the whole engine has to start again",
+        run->name, node->index, why);
+    log_warn("agents", "%s: %s", node->name, text);
+    if (node->state == NODE_LOST)
+        run->event(run->arg, run->number, ENGINE_SAYS, text);
+    else
+        agents_nodes_failed(run->agents, node->number, text);
+}
+
 /* Before all are up, the engine need not say so: the key of a node that has not come is still good.
  */
 static void on_again(struct engine_run *run, unsigned index)
 {
     unsigned turn, by;
     const struct node *node = last_at(run, index, &turn);
+    const char *const never = never_again(run->name);
     struct err err = { "" };
 
     if (!node)
         return;
+    if (never) {
+        refuse_again(run, node, never);
+        return;
+    }
     if (!run->was_up || node->state == NODE_ASKED) {
         log_warn("agents", "%s brings node %u again, which has not come yet: ignored", run->name,
                  index);

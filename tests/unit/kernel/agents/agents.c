@@ -380,6 +380,31 @@ static void machines_are_replaced(struct stage *s)
     peer_close(&peer[1]);
 }
 
+/* The systems behind these end all if one is lost. */
+static void some_engines_replace_no_machine(struct stage *s, const char *name)
+{
+    struct peer peer[2];
+    const unsigned engine =
+                       stage_engine_as(s, name,
+                                       "echo nodes 2\nwhile [ ! -e \"$CELLSPAN_LIBEXECDIR/go\" ]; "
+                                       "do sleep 0.02; done\necho node 1 again; echo node 1 again"),
+                   first = stage_first(s, engine);
+
+    ok(peers_up(s, peer, 2, first), "two agents of %s are up", name);
+    go(s);
+    ok(stage_until(s, &s->lost[first + 1], 1) && strstr(s->why[first + 1], name) &&
+           strstr(s->why[first + 1], "node 1 again") &&
+           strstr(s->why[first + 1], "ends all agents if one is lost"),
+       "its `node 1 again` loses the machine: %s", s->why[first + 1]);
+    for (unsigned ms = 0; !s->says[0] && ms < 10000; ms += 20)
+        stage_pass(s, 20);
+    ok(strstr(s->says, "node 1 again"), "if it is lost already, a line says so: %s", s->says);
+    ok(s->by == 0 && !agents_node(s->agents, first + 2), "and no other one comes in its place");
+    engines_stop(s->engines, engine);
+    peer_close(&peer[0]);
+    peer_close(&peer[1]);
+}
+
 static void a_replacement_may_not_come(struct stage *s)
 {
     struct peer peer[2];
@@ -449,6 +474,12 @@ int main(void)
     stage_close(&s);
     stage_open(&s);
     machines_are_replaced(&s);
+    stage_close(&s);
+    stage_open(&s);
+    some_engines_replace_no_machine(&s, "mpi");
+    stage_close(&s);
+    stage_open(&s);
+    some_engines_replace_no_machine(&s, "spark");
     stage_close(&s);
     setenv("CELLSPAN_START_TIMEOUT", "2", 1);
     stage_open(&s);
