@@ -110,13 +110,14 @@ def test_nbconvert_stores_bars_where_they_ended(nb, tmp_path):
 
 
 @pytest.mark.clients
-def test_jupyterlab_shows_bars_and_lines_as_one_block(tmp_path):
+def test_jupyterlab_shows_bars_and_lines_as_one_block(tmp_path, monkeypatch):
     import nbformat
 
     from test_lab import CHROMIUM, DRIVER, By, Lab, browser
 
     if not (CHROMIUM and DRIVER):
         pytest.skip("no Chromium with its driver here")
+    monkeypatch.setenv("CELLSPAN_STATUS", "off")  # that of a slow cell would be an output between two lines, empty at the end
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1")])
     notebook.metadata["kernelspec"] = {"name": KERNEL, "display_name": "Python (cellspan)", "language": "python"}
     nbformat.write(notebook, str(tmp_path / "bars.ipynb"))
