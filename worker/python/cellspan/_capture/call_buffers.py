@@ -31,13 +31,13 @@ def is_group(name):
 
 
 class CallBuffers:
-    """The groups of buffers that home knows. versions: as in Capture."""
+    """The groups of buffers that home knows. versions: as in Capture.
+
+    An interrupt may come between any two steps: what a group is changes in one step, and is told by its own attributes alone."""
 
     def __init__(self, versions):
-        self.known = {}  # {name: Known}
         self._versions = versions
-        self._of = {}  # {keys of its buffers: _Group}
-        self._free = {}  # {name that can be used again: how often ranks are still to be told that it is gone}
+        self._groups = {}  # {name: _Group}; those that are gone stay, for their names are used again
 
     def split(self, pickled):
         """The groups of a reducers.Pickled: (rows as of Capture.names(), [[index of a buffer, name, its number in the group], ...]);
@@ -48,43 +48,48 @@ class CallBuffers:
         rows, places = [], []
         for at in _grouped(buffers):
             group = self._group([buffers[k] for k in at])
-            group.pickled, group.at = weakref.ref(pickled), at
-            known = self.known[group.name]
+            group.pickled, group.at, known = weakref.ref(pickled), at, group.known
             rows.append([group.name, known.version, known.size, "buffers of a call", known.version])
             places += [[k, group.name, number] for number, k in enumerate(at)]
         return rows, places
 
     def _group(self, buffers):
         key = tuple(buffer.key for buffer in buffers)
-        group = self._of.get(key)
-        if group is None:
-            name = next(iter(self._free), None) or f"{NAME}{len(self._of) + 1}"
-            self._free.pop(name, None)
-            group = self._of[key] = _Group(name, [_owner(buffer) for buffer in buffers])
-        known = self.known.get(group.name)
-        if known is None or not all(map(unchanged, known.large, buffers)):
+        group = next((one for one in self._groups.values() if one.key == key), None)
+        if group is None or not all(map(unchanged, group.known.large, buffers)):
             large = [[_place(buffer), size_of(buffer), None, 0] for buffer in buffers]
-            self.known[group.name] = Known(next(self._versions), None, large, size=sum(row[1] for row in large))
+            known = Known(next(self._versions), None, large, size=sum(row[1] for row in large))
+            name = group.name if group is not None else self._free_name()
+            group = self._groups[name] = _Group(name, key, [_owner(buffer) for buffer in buffers], known)
         return group
+
+    def _free_name(self):
+        return next((one.name for one in self._groups.values() if one.key is None), None) or f"{NAME}{len(self._groups) + 1}"
 
     def forget(self):
         """Forgets groups of which the owner is gone."""
-        for key, group in list(self._of.items()):
-            if not all(owner() for owner in group.owners):
-                del self._of[key], self.known[group.name]
-                self._free[group.name] = TOLD
+        for name, group in list(self._groups.items()):
+            if group.key is not None and not all(owner() for owner in group.owners):
+                self._groups[name] = _Group(name)
 
     def gone(self):
         """The names of groups that ranks need not keep."""
-        gone = [name for name, times in self._free.items() if times]
-        for name in gone:
-            self._free[name] -= 1
-        return gone
+        gone = [group for group in self._groups.values() if group.key is None and group.told < TOLD]
+        for group in gone:
+            group.told += 1
+        return [group.name for group in gone]
+
+    def known(self, name):
+        """The Known of a group; None: there is no such group, or it is gone."""
+        return self._groups[name].known if name in self._groups else None
+
+    def all_known(self):
+        return [group.known for group in self._groups.values() if group.known is not None]
 
     def value(self, name):
         """(what a bundle has for this group, what keeps its memory alive); None: its call is over."""
-        group = next((each for each in self._of.values() if each.name == name), None)
-        pickled = group.pickled() if group is not None else None
+        group = self._groups.get(name)
+        pickled = group.pickled() if group is not None and group.pickled is not None else None
         if pickled is None:
             return None
         buffers = pickled.pieces + pickled.storages
@@ -92,13 +97,14 @@ class CallBuffers:
 
 
 class _Group:
-    """owners: functions that say whether the owner of a buffer is alive. pickled: a reference to the last call's Pickled; at: the indexes
-    of the group's buffers in it."""
+    """key: the keys of its buffers; None: it is gone. owners: functions that say whether the owner of a buffer is alive. pickled: a
+    reference to the last call's Pickled; at: the indexes of the group's buffers in it. told: how often ranks were told that it is gone."""
 
-    __slots__ = ("name", "owners", "pickled", "at")
+    __slots__ = ("name", "key", "owners", "known", "pickled", "at", "told")
 
-    def __init__(self, name, owners):
-        self.name, self.owners = name, owners
+    def __init__(self, name, key=None, owners=(), known=None):
+        self.name, self.key, self.owners, self.known = name, key, owners, known
+        self.pickled, self.at, self.told = None, (), 0
 
 
 def _grouped(buffers):

@@ -356,39 +356,41 @@ class Capture:
         compared."""
         old = None if name.startswith(EACH_TIME) else self._known.get(name)
         if name not in self.user_ns:
-            return self._note(name, old, None, failed=self._none(name)), {}
+            known = self._known[name] = self._note(old, None, failed=self._none(name))
+            return known, {}
         value = self.user_ns[name]
         assigned = old is None or old.pulled == 0 or self._changes.has(name, value, old.ident)
         if not assigned and old is not None and old.by_name is not None and old.by_name() is value and not reducers.is_by_name(value):
             known, inner = old, {}
         else:
             known, inner = self._check_value(name, value, old, assigned, writes, proof)
-        self._changes.checked(name)
         if known is not old:
             known.by_name = reducers.ref_by_name(value)
-        known.ident, known.cells = id(value), self.cells
         if known is not old and old is not None and not assigned:
             known.since, known.via, known.pulled, known.assigned = old.since, old.via, old.pulled, old.assigned
         elif known.failed is not None and old is not None:
             known.via = old.via  # ranks may have the value that was sent before
+        known.ident, known.cells = id(value), self.cells
+        self._known[name] = known  # whole: an interrupt may come before and after
+        self._changes.checked(name)
         return known, inner
 
     def _check_value(self, name, value, old, assigned, writes, proof):
         same = None if assigned else old  # the Known that the value may still match
         if value is self.user_ns:
-            return self._note(name, same, None, failed="it is the notebook's namespace itself (name the values that are needed)"), {}
+            return self._note(same, None, failed="it is the notebook's namespace itself (name the values that are needed)"), {}
         simple = self._simple(value)
         if simple is not None:
-            return self._note(name, same, simple, size=sys.getsizeof(value) if isinstance(value, (str, bytes)) else 8), {}
+            return self._note(same, simple, size=sys.getsizeof(value) if isinstance(value, (str, bytes)) else 8), {}
         pickled, why = self._pickled(value, name)
         if pickled is None:
-            return self._note(name, same, why if isinstance(why, worlds.Reason) else None, failed=why), {}
+            return self._note(same, why if isinstance(why, worlds.Reason) else None, failed=why), {}
         if writes is not None:
             writes.update(pickled.writes)
         try:
             return self._note_pickled(name, same, pickled, proof), self._rank_definitions.with_reads(pickled.reads)
         except RuntimeError as error:  # torch's: a GPU is full, or can't be used any more
-            return self._note(name, same, None, failed=vars_bundle.reason(error)), {}
+            return self._note(same, None, failed=vars_bundle.reason(error)), {}
 
     def _pickled(self, value, name=None):
         """(the pickled value, None), or (None, why it can't be sent). name: of the variable with this value."""
@@ -418,11 +420,10 @@ class Capture:
             return kind, value.__name__, tuple(sorted(self._submodules.get(value.__name__, ())))
         return None
 
-    def _note(self, name, old, digest, size=0, failed=None):
+    def _note(self, old, digest, size=0, failed=None):
         if old is not None and digest is not None and old.digest == digest:
             return old
-        self._known[name] = Known(next(self._versions), digest, size=size, failed=failed)
-        return self._known[name]
+        return Known(next(self._versions), digest, size=size, failed=failed)
 
     def _note_pickled(self, name, old, pickled, proof):
         digest, large = fingerprint(pickled)
@@ -432,8 +433,7 @@ class Capture:
             old.arrays = pickled.arrays
             return old
         rows = [[buffer.key, size_of(buffer), *proven(buffer, proof)] for buffer in large]
-        self._known[name] = Known(next(self._versions), digest, rows, pickled.arrays, pickled.size)
-        return self._known[name]
+        return Known(next(self._versions), digest, rows, pickled.arrays, pickled.size)
 
     def _is_as_noted(self, name, old, pickled, digest, large):
         """Is it the value that is known, perhaps with classes of modules that were loaded again? Then notes where its arrays are now."""
@@ -537,7 +537,7 @@ class Capture:
 
     def _remember(self, names, sent, spans):
         for name in names:
-            known = self._known.get(name) or self._call_buffers.known.get(name)
+            known = self._known.get(name) or self._call_buffers.known(name)
             if known is not None:
                 known.note_sent(sent, spans)
                 known.via = "pushed" if self._pushing else known.via or "captured"
@@ -545,7 +545,7 @@ class Capture:
 
     def _release_thin(self):
         """Closes bundles of which most bytes are not needed for comparison any more, and those over SENT_MAX; keeps a digest of the rest."""
-        live, everything = {}, [*self._known.values(), *self._call_buffers.known.values()]
+        live, everything = {}, [*self._known.values(), *self._call_buffers.all_known()]
         for known in everything:
             for row in known.large:
                 if isinstance(row[2], Sent):
@@ -578,7 +578,7 @@ class Capture:
 
     def _too_large(self, names):
         sizes = {name: self._size(name) for name in names if not is_group(name)}
-        sizes["the call's arguments"] = sum(self._call_buffers.known[name].size for name in names if is_group(name))
+        sizes["the call's arguments"] = sum(self._call_buffers.known(name).size for name in names if is_group(name))
         rows = sorted(sizes.items(), key=lambda item: -item[1])
         text = ", ".join(f"{name} {vars_bundle.human(size)}" for name, size in rows if size)
         total = vars_bundle.human(sum(sizes.values()))

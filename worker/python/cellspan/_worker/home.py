@@ -480,9 +480,10 @@ class Home(Calls):
                 value = self._gather(number, fields["how"], value, has)
                 if value is None:
                     return {"status": "ok"}
-            content = self._bind_value(number, fields["names"], fields["how"], fields["count"], value)
-            self._note_pulled(fields, value, fd, message.size)
-            return content
+            with self.held():  # a value that is bound and not noted would count as home's own, and replace the ranks' values
+                self._bind_value(number, fields["names"], fields["how"], fields["count"], value)
+                self._note_pulled(fields, value, fd, message.size)
+            return self._shown(fields, value)
         finally:
             if fd >= 0:
                 os.close(fd)
@@ -513,19 +514,22 @@ class Home(Calls):
         return None if how == _link.BIND_MORE else self._gathered.pop(number)
 
     def _bind_value(self, number, names, how, count, value):
-        """Binds the value as BIND says. Returns the reply's content."""
+        """Binds the value as BIND says."""
         ns = self.shell.user_ns
         if how == _link.BIND_DICT:
             ns.update(value or {})
-            return {"status": "ok"}
+            return
         if how == _link.BIND_LISTS:
             ns.update({name: [each[name] for each in value] for name in names.split(",")})
-            return {"status": "ok"}
+            return
         if how == _link.BIND_LAST and not count and not names:
             self._lists[number] = value  # for the call that waits; see returned()
         self._bind_names(names, count, value)
+
+    def _shown(self, fields, value):
+        """The content of the reply to a BIND whose value was bound."""
         content = {"status": "ok"}
-        if how == _link.BIND_LAST and count:
+        if fields["how"] == _link.BIND_LAST and fields["count"]:
             content["data"], content["metadata"] = self.shell.display_formatter.format(value)
         return content
 
