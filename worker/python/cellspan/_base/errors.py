@@ -32,12 +32,12 @@ def in_words(error):
 
 
 # What is said with a vowel at its beginning: names that begin with such a letter, and those that are read letter by letter.
-_VOWEL = re.compile(r"(?!U[A-Z]|[Ee]u|[Oo]ne|[Uu](?:ni(?!m)|se|int|func|tf|ser))[AEIOUaeiou]|[FHLMNRSX](?=[A-Z])|[mn](?=[bcdfghjklmnpqrstvwxz])")
+_VOWEL = r"(?!U[A-Z]|[Ee]u|[Oo]ne|[Uu](?:ni(?!m)|se|int|func|tf|ser))[AEIOUaeiou]|[FHLMNRSX](?=[A-Z])|[mn](?=[bcdfghjklmnpqrstvwxz])"
 
 
 def with_article(name):
     """The name of a class with its article: "an int", "a list"."""
-    return ("an " if _VOWEL.match(name) else "a ") + name
+    return ("an " if re.match(_VOWEL, name) else "a ") + name
 
 
 def near(name, names):

@@ -24,9 +24,9 @@ OURS = frozenset(
     "tempfile threading time tokenize traceback traitlets types typing urllib uuid warnings weakref zipfile zlib cellspan".split()
 )
 NAMED = (
-    re.compile(r"module '(\w+)[\w.]*' has no attribute"),
-    re.compile(r"cannot import name '\w+' from (?:partially initialized module )?'(\w+)"),
-    re.compile(r"No module named '[\w.]+'; '(\w+)' is not a package"),
+    r"module '(\w+)[\w.]*' has no attribute",
+    r"cannot import name '\w+' from (?:partially initialized module )?'(\w+)",
+    r"No module named '[\w.]+'; '(\w+)' is not a package",
 )
 
 _folders = []
@@ -83,7 +83,7 @@ def hints(error):
     if not isinstance(error, (ImportError, AttributeError)):
         return []
     text = text_of(error)
-    for name in [found.group(1) for found in (pattern.search(text) for pattern in NAMED) if found]:
+    for name in [found.group(1) for found in (re.search(pattern, text) for pattern in NAMED) if found]:
         path = hiding(name)
         loaded = names_of(sys.modules.get(name)).get("__file__") or ""
         if path is None or name not in sys.modules:

@@ -15,14 +15,13 @@ import enum
 import functools
 import hashlib
 import itertools
-import os
 import re
 import sys
 import types
 import weakref
 
 from .._base.errors import text_of
-from .._base.modules import names_of
+from .._base.modules import is_users_file, names_of
 
 PLAIN = (type(None), bool, int, float, complex, str, bytes)
 MOST_PLAIN = 1000  # items, or characters, of a value that is described
@@ -32,7 +31,6 @@ SHOWN = 4  # names of a class that a line shows
 HOME, RANKS = "the notebook", "ranks"  # sides
 DEEP = 3  # levels of a value in which an instance is looked for
 LOOKED_AT = 10000  # objects in which instances are looked for, for one line
-OURS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
 MISSING = re.compile(r"attribute '[\w.]+' on <module '([\w.]+)'")  # an AttributeError of pickle's
 
@@ -74,17 +72,7 @@ def _bases(cls):
 def is_users(module):
     """Is the module of this name a file of the user's, neither Python's nor an installed package's?"""
     path = names_of(sys.modules.get(module)).get("__file__") if isinstance(module, str) else None
-    if not isinstance(path, str) or not path.endswith(".py") or "/site-packages/" in path or "/dist-packages/" in path:
-        return False
-    return not path.startswith(_not_the_users())
-
-
-@functools.lru_cache(maxsize=1)
-def _not_the_users():
-    import sysconfig
-
-    paths = (sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
-    return (*(os.path.join(path, "") for path in paths if path), OURS)
+    return isinstance(path, str) and is_users_file(path)
 
 
 def parts_of(cls):

@@ -18,13 +18,14 @@ def _places(magic):
         yield rf"%%?{magic['name']}\b.*--(?:{options})[ =](?:[\w,]*,)?"
 
 
+# These patterns are compiled by the first request that needs them, for most kernels never get one.
 # The line of a magic up to the cursor, where one of home's names is typed. (IPython would offer names of magics there.)
-NAME = re.compile(rf"[ \t]*({'|'.join(place for magic in _link.magics() for place in _places(magic))})(?P<name>\w*)$")
+NAME = rf"[ \t]*({'|'.join(place for magic in _link.magics() for place in _places(magic))})(?P<name>\w*)$"
 _PULLS = "|".join(magic["name"] for magic in _link.magics() if magic["names"] == "ranks")
-PULLED = re.compile(rf"[ \t]*%(?:{_PULLS})\b(?!.*--into[ =]\w*$)(?:.*[\s,])?(?P<name>\w*)$")  # the same for a name of the ranks
+PULLED = rf"[ \t]*%(?:{_PULLS})\b(?!.*--into[ =]\w*$)(?:.*[\s,])?(?P<name>\w*)$"  # the same for a name of the ranks
 # Where a public module of cellspan, or a name of one, is imported. IPython looks only into cellspan's folder, where all modules are
 # private, and jedi offers also what a module has imported for itself.
-OURS = re.compile(
+OURS = (
     r"(?:^|[\n;])[ \t]*(?:(?:import[ \t]+(?:[^\n;]*,[ \t]*)?|from[ \t]+)cellspan(?P<below>(?:\.[^\W_]\w*)*)\."
     r"|from[ \t]+cellspan(?P<of>(?:\.[^\W_]\w*)*)[ \t]+import(?:[ \t]+(?:[^\n;(]*[ \t,])?|[ \t]*\((?:[^()]*[\s,])?))(?P<name>\w*)\Z"
 )
@@ -37,10 +38,10 @@ def complete(shell, content):
 
     code, at = cursor(content)
     line = code[code.rfind("\n", 0, at) + 1 : at]
-    named = NAME.match(line)
+    named = re.match(NAME, line)
     if named:
         return names_reply(own_names(shell, named.group("name")), named.group("name"), at)
-    ours = OURS.search(code[:at])
+    ours = re.search(OURS, code[:at])
     if ours:
         return names_reply(names_to_import(**ours.groupdict()), ours.group("name"), at)
     with provisionalcompleter():

@@ -79,7 +79,7 @@ def ranges(numbers):
 def complete(home, content):
     """complete_request at home, with rank 0's names where these are meant."""
     code, at = requests.cursor(content)
-    pulled = requests.PULLED.match(code[code.rfind("\n", 0, at) + 1 : at])
+    pulled = re.match(requests.PULLED, code[code.rfind("\n", 0, at) + 1 : at])
     if pulled:
         return _complete_pulled(home, pulled.group("name"), at)
     theirs = _asked(home, "complete", content, code, at)

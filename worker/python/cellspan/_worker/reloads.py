@@ -13,11 +13,9 @@ import importlib.machinery
 import os
 import platform
 import sys
-import sysconfig
 
 from .._base.errors import in_words
-from .._base.modules import names_of
-from . import environment
+from .._base.modules import is_users_file, names_of
 
 AUTORELOAD = "IPython.extensions.autoreload"
 BLOCK = 1 << 20  # bytes of a file that are read at once
@@ -149,7 +147,7 @@ class Imported:
     def _take(self, name):
         names = names_of(sys.modules.get(name))
         spec, path = names.get("__spec__"), names.get("__file__")
-        if spec is not None and isinstance(path, str) and path.endswith(".py") and not path.startswith(_not_the_users()):
+        if spec is not None and isinstance(path, str) and is_users_file(path):
             self._own[name] = spec, path, *(_at_import.pop(path, None) or _state_of(path))
 
     def has(self, name):
@@ -309,7 +307,6 @@ def _state_of(path):
 
 _at_import = {}  # path: as of _state_of()
 _path_stats = importlib.machinery.SourceFileLoader.path_stats
-_installed = (os.path.join(os.path.dirname(os.__file__), ""), environment.PACKAGE)
 
 
 def watch_imports():
@@ -320,21 +317,9 @@ def watch_imports():
 @functools.wraps(_path_stats)
 def _noted_stats(loader, path):
     """Python's loader calls it just before it reads the file."""
-    if not path.startswith(_installed) and "-packages" + os.sep not in path:  # _not_the_users() may itself import
+    if is_users_file(path):
         _at_import[path] = _state_of(path)
     return _path_stats(loader, path)
 
 
-def _not_the_users():
-    """Prefixes of the paths of modules that users don't edit."""
-    global _folders
-    if _folders is None:
-        names = ("stdlib", "platstdlib", "purelib", "platlib")
-        folders = {path for path in map(sysconfig.get_path, names) if path} | {environment.PACKAGE.rstrip(os.sep)}
-        folders |= {path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages")}
-        _folders = tuple(os.path.join(path, "") for path in folders)
-    return _folders
-
-
-_folders = None
 imported = Imported()  # this process's; ranks inherit the zygote's

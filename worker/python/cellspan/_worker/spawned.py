@@ -40,9 +40,9 @@ try:
 finally:
     sys.path[:], sys.dont_write_bytecode = kept
 """
-MISSING = re.compile(r"name '(\w+)' is not defined")
-NOT_SENT = re.compile("(?i)can('t|not) (pickle|get local object)")
-NOT_THERE = re.compile(r"Can't get attribute '[^']*' on <module '__main__'")
+MISSING = r"name '(\w+)' is not defined"
+NOT_SENT = "(?i)can('t|not) (pickle|get local object)"
+NOT_THERE = r"Can't get attribute '[^']*' on <module '__main__'"
 ADVICE = "multiprocessing can't send this to a process. Ranks can run it: cellspan.run(f, n=2), or a cell with %%distribute"
 
 LATE = "define it before the pool or the process begins"
@@ -360,7 +360,7 @@ def _keep_alive():
         try:
             return real(data, **options)
         except AttributeError as error:
-            if not NOT_THERE.search(str(error)):
+            if not re.search(NOT_THERE, str(error)):
                 raise
             try:
                 return _Loads(io.BytesIO(data), **options).load()
@@ -409,17 +409,17 @@ def hints(error):
         return [own]
     if "multiprocessing" not in sys.modules:
         return []
-    if isinstance(error, (pickle.PicklingError, AttributeError, TypeError)) and NOT_SENT.search(text_of(error)) and _in_a_pool(error):
+    if isinstance(error, (pickle.PicklingError, AttributeError, TypeError)) and re.search(NOT_SENT, text_of(error)) and _in_a_pool(error):
         return [ADVICE]
     texts = [text_of(e) for e in (error, getattr(error, "__cause__", None)) if e is not None]
     for text in texts:
-        found = MISSING.search(text)
+        found = re.search(MISSING, text)
         if found and found.group(1) in _left and _started and found.group(1) in _started[0]:
             name = found.group(1)
             return [f"the processes of multiprocessing do not have {name} ({_left[name][0]}): {_left[name][1]}"]
         if found and _started and found.group(1) in _started[0] and _in_a_process(error):
             return [f"{found.group(1)} is here, but not in the process of multiprocessing, which has variables as they were when it began: "
                     f"assign it before the pool or the process begins, or {ARGUMENT.replace('them', 'the function')}"]
-        if NOT_THERE.search(text):
+        if re.search(NOT_THERE, text):
             return [f"{LATE}. {ADVICE}"]
     return []

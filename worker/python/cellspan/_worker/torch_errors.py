@@ -189,10 +189,11 @@ def _loader(facts):
     return f"{who} has ended the DataLoader's workers: make the DataLoader again"
 
 
-# (what it is, the pattern of its texts, what to do, or None: it is another error). The first row whose pattern is found counts.
+# (what it is, the pattern of its texts, what to do, or None: it is another error). The first row whose pattern is found counts. Patterns
+# are compiled by the first error: that takes longer than all else that this module does when a kernel starts.
 Row = namedtuple("Row", "about pattern says")
 ROWS = [
-    Row(about, re.compile(pattern), says)
+    Row(about, pattern, says)
     for about, pattern, says in (
         ("twice", r"trying to initialize the default process group twice", _twice),
         ("uninitialised", r"Default process group has not been initialized", _uninitialised),
@@ -236,7 +237,7 @@ def explained(text, begun, cause="", error=None):
     """(what this error is, a line that says what to do) by its text; ("", ""): no row knows it. An error without a line may be known."""
     text = text or _unsaid(error)
     for row in ROWS if torch_rendezvous.ALREADY not in text else ():  # its error needs no line more
-        found = row.pattern.search(text)
+        found = re.search(row.pattern, text)
         line = row.says(Facts(cause, begun, error, found)) if found else None
         if line is not None:
             return row.about, line
