@@ -7,7 +7,7 @@
 
 #include "base/utf8.h"
 
-#define ERROR_LINES 40u
+#define ERROR_LINES 48u /* an engine's own words, and 40 lines of a library's log */
 
 /* ---- a line ---- */
 

@@ -85,11 +85,18 @@ def test_an_error_is_shown_with_the_last_lines_that_the_library_printed():
     status, out, errors = ran(body % "Cannot('it can not')")
     lines = errors.splitlines()
     assert (status, out, lines[:3]) == (2, "", ["a hint", "it can not", "the last lines of fake:"])
-    assert len(lines) < 20 and all(line.startswith("line ") for line in lines[3:]), errors
+    assert lines[3:] == ["line %d" % k for k in range(960, 1000)], errors
     assert ran("raise Failed('it is off')") == (1, "", "it is off\n")
     status, _, errors = ran("raise KeyError('x')")
     assert status == 1 and errors.startswith("KeyError: 'x'\nthe last lines of fake:\nTraceback") and "in main" in errors
     assert ran("sys.exit(3)")[2].startswith("SystemExit: 3\n")
+
+
+def test_long_lines_of_a_library_do_not_push_the_error_out():
+    """The kernel shows the end of what an engine writes: base/child_lines.h keeps at least TAIL_SIZE bytes."""
+    for body, shown in (("for k in range(40):\n    print('é' * 999, flush=True)\n", 7), ("print('é' * 9999)\n", 1)):
+        errors = ran(body + "raise Failed('it is off')")[2]
+        assert len(errors.encode()) < 8192 and errors.splitlines() == ["it is off", "the last lines of fake:", *["é" * 400 + "…"] * shown], errors
 
 
 @pytest.mark.parametrize("by", ["stdin", "SIGTERM"])

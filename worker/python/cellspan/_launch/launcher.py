@@ -14,12 +14,12 @@ import threading
 import time
 import traceback
 
+from .client_log import Log
+from .reports import Reports
+
 CANNOT, FAILED = 2, 1  # exit statuses; launchers/launcher.h
-TEXT_MAX = 2000  # characters of a line
-LOG_MAX = 64 << 10  # bytes that are kept of what the client's library prints
-READ_S = 10  # for the thread that reads it; a library may have put another file in its place
-LOG_LINES = 12  # of them are shown after an error
-MARK = b"\0cellspan\0"  # tail() writes it behind all that was printed
+# So many lines of what the library printed are shown after an error, so many characters of a line, and at most so many bytes of all
+LOG_LINES, LINE_SHOWN, LOG_SHOWN = 40, 400, 6000
 SECRET, OF_RUN, OF_AGENT = "CELLSPAN_SECRET", "2", "2a"  # protocol/keys.c
 START_TIMEOUT, START_S = "CELLSPAN_START_TIMEOUT", 120.0  # the kernel has checked its value
 LOOK_S = 0.5  # between two looks at the log
@@ -49,46 +49,6 @@ class Failed(Exception):
         self.whole = whole
 
 
-class Log:
-    """What the process and its children print from now on: a thread reads it, and keeps the end."""
-
-    def __init__(self):
-        self._kept, self._lock, self._read_all = b"", threading.Lock(), threading.Event()
-        out, into = os.pipe()
-        os.dup2(into, 1)
-        os.dup2(into, 2)
-        os.close(into)
-        threading.Thread(target=self._read, args=(out,), name="cellspan-log", daemon=True).start()
-
-    def _read(self, out):
-        while True:
-            data = os.read(out, 1 << 16)
-            if not data:
-                return
-            with self._lock:
-                self._kept += data
-                if MARK in self._kept:
-                    self._kept = self._kept.replace(MARK, b"")
-                    self._read_all.set()
-                self._kept = self._kept[-LOG_MAX:]
-
-    def tail(self, lines):
-        """The last lines, without those that are blank."""
-        for stream in (sys.stdout, sys.stderr):
-            try:
-                stream.flush()
-            except (OSError, ValueError):
-                pass
-        self._read_all.clear()
-        _write(1, MARK)
-        self._read_all.wait(READ_S)
-        return [line.rstrip() for line in self.text().splitlines() if line.strip()][-lines:]
-
-    def text(self):
-        with self._lock:
-            return self._kept.decode("utf-8", "replace")
-
-
 def secret():
     """The run's. It is the first line of stdin: all of the user's processes can read what stands in an environment."""
     line = b""
@@ -100,55 +60,19 @@ def secret():
     return line.decode().strip().partition(SECRET + "=")[2]
 
 
-class Launch:
-    """What an engine was told, and how it tells the kernel. Every method may be called from any thread."""
+class Launch(Reports):
+    """What an engine was told, how it tells the kernel, and the end. Every method may be called from any thread."""
 
     def __init__(self, name, spec, ranks, command):
+        super().__init__()
         self.name, self.spec, self.ranks, self.command = name, spec, ranks, command
         self.secret = secret()
         self.over = threading.Event()  # the kernel is gone, or wants the end
-        self._out, self._errors = os.dup(1), os.dup(2)
-        self._lock, self._sent, self._end = threading.Lock(), None, 1.0
+        self._lock, self._sent = threading.Lock(), None
         self._at_end, self._ending = [], []  # functions, and the threads that call them
-        self._last_report = time.monotonic()  # when the kernel was told something
         self._log = Log()
 
-    # ---- what the kernel is told ----
-
-    def _line(self, line):
-        data = ("".join(c if c >= " " and c != "\x7f" else " " for c in line)[:TEXT_MAX] + "\n").encode("utf-8", "replace")
-        with self._lock:
-            self._last_report = time.monotonic()
-            _write(self._out, data)
-
-    def nodes(self, n, by_ranks=False):
-        """So many agents will come. by_ranks: they have room for so many ranks as were asked for, and a new start for more gives more room."""
-        self._line("nodes %d%s" % (n, " ranks" if by_ranks else ""))
-
-    def node(self, number, name, slots=0):
-        """Where an agent is, and how many ranks it takes (0: as many as come)."""
-        self._line("node %d %s%s" % (number, "_".join(name.split()) or "?", " %d" % slots if slots else ""))
-
-    def say(self, text):
-        """Shows the text in the cell. What follows may take long."""
-        self._line("say " + text)
-
-    def failed(self, number, text):
-        """This agent won't come, or has ended against its will."""
-        self._line("failed %d %s" % (number, text))
-
-    def notice(self, number, seconds, text):
-        """This agent's machine will be gone in so many seconds."""
-        self._line("notice %d %d %s" % (number, max(0, round(seconds)), text))
-
-    def end(self, seconds):
-        """Between the end of stdin and SIGTERM may be so many seconds."""
-        self._end = max(self._end, seconds)
-        self._line("end %d" % max(1, round(seconds)))
-
-    def warn(self, text):
-        """Adds to what the cell shows if the engine fails."""
-        _write(self._errors, (text.rstrip("\n") + "\n").encode("utf-8", "replace"))
+    # ---- what the client's library does ----
 
     def log_tail(self, lines=LOG_LINES):
         """The last lines that the client's library has printed."""
@@ -159,7 +83,7 @@ class Launch:
         """What is done within asks `who`, and its library may wait for ever. If it has not ended CELLSPAN_START_TIMEOUT after the kernel
         was told something, the engine fails. queue: a pattern of lines of the log that say that it has answered, and waits in a queue."""
         came = threading.Event()
-        self._last_report = time.monotonic()
+        self.last_report = time.monotonic()
         threading.Thread(target=self._limit, args=(who, queue, came), name="cellspan-limit", daemon=True).start()
         try:
             yield
@@ -173,13 +97,15 @@ class Launch:
             if waits:
                 self.say(waits[0])
                 return
-            if time.monotonic() - self._last_report >= seconds:
+            if time.monotonic() - self.last_report >= seconds:
                 self.fail("%s has not answered within %g s (%s)" % (who, seconds, START_TIMEOUT))
                 os._exit(FAILED)
 
     def fail(self, text, whole=False):
         """What the cell shows of a failure, with the last lines of the log."""
-        lines = [] if whole else self.log_tail()
+        lines = [] if whole else [line[:LINE_SHOWN] + "…" * (len(line) > LINE_SHOWN) for line in self.log_tail()]
+        while sum(len(line.encode("utf-8", "replace")) + 1 for line in lines) > LOG_SHOWN:
+            del lines[0]
         self.warn("\n".join([text, *(["the last lines of %s:" % self.name, *lines] if lines else [])]))
 
     # ---- what goes to nodes ----
@@ -228,7 +154,7 @@ class Launch:
                 break
             if 0 in ready and not os.read(0, 4096):
                 break
-        threading.Timer(self._end, os._exit, [FAILED]).start()  # if main is still in a call
+        threading.Timer(self.end_s, os._exit, [FAILED]).start()  # if main is still in a call
         with self._lock:
             functions = list(self._at_end)
             self._end_now(functions)
@@ -251,14 +177,6 @@ class Launch:
             function()
         except Exception:
             traceback.print_exc()  # goes to the log
-
-
-def _write(fd, data):
-    while data:
-        try:
-            data = data[os.write(fd, data):]
-        except OSError:  # the kernel is gone
-            return
 
 
 def arguments(words):
