@@ -148,14 +148,23 @@ def test_a_node_that_is_drained_is_told_once():
         drains.look()
     assert [number for number, _, _ in told] == [0, 1, 2] and {text for _, _, text in told} == {"Ray drains the node"}
     assert 0 < told[0][1] <= 100 and told[2][1] == engine.DRAIN_S
-    state.get_draining_nodes = lambda: {"d"}  # of older versions: without a time
+    draining = None  # it does not answer
     drains._due = 0
     drains.look()
-    assert told[3][:2] == (3, engine.DRAIN_S)
-    del state.get_draining_nodes
+    draining = {"d"}  # of older versions: without a time
     drains._due = 0
     drains.look()
-    assert len(told) == 4
+    assert told[3][:2] == (3, engine.DRAIN_S) and len(told) == 4
+
+
+@pytest.mark.parametrize("private", [None, types.SimpleNamespace(state=types.SimpleNamespace(state=types.SimpleNamespace()))])
+def test_a_ray_that_tells_of_no_drain_is_named(private):
+    """It has no public name for it, and another version may have another one."""
+    said = []
+    drains = engine.Drains(types.SimpleNamespace(say=said.append), types.SimpleNamespace(__version__="9.9", _private=private))
+    drains.add(0, "a")
+    drains.look()
+    assert said == ["Ray 9.9 does not tell cellspan which nodes it drains: ranks get no notice before that"]
 
 
 def test_a_secret_is_sealed_by_the_agent_program(tmp_path):

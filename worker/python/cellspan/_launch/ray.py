@@ -233,18 +233,24 @@ def seal(launch, number, key):
 
 
 class Drains:
-    """Nodes that Ray drains, as before a preemption. The kernel is told of each once."""
+    """Nodes that Ray drains, as before a preemption. The kernel is told of each once.
+
+    No public name of Ray tells them: 2.60.0 was read, where ray.nodes() and ray.util.state know whether a node lives, and Ray's own training
+    asks as is done here. If that is not there either, a line says what is missing, and all else works.
+    """
 
     def __init__(self, launch, ray):
-        self.launch, self.ray = launch, ray
+        self.launch, self._ask = launch, _asker_for_drains(ray)
         self.agents = {}  # the node's id: the numbers of its agents
         self._reported, self._due = set(), 0.0
+        if self._ask is None:
+            launch.say("Ray %s does not tell cellspan which nodes it drains: ranks get no notice before that" % ray.__version__)
 
     def add(self, number, node):
         self.agents.setdefault(node, []).append(number)
 
     def look(self):
-        if time.monotonic() < self._due:
+        if self._ask is None or time.monotonic() < self._due:
             return
         self._due = time.monotonic() + LOOK_S
         for node, deadline in self._draining().items():
@@ -253,12 +259,21 @@ class Drains:
             self._reported.add(node)
 
     def _draining(self):
-        """{id: when it ends, in ms; 0: Ray does not say}. Ray has no public name for it, and old versions have none."""
+        """{id: when it ends, in ms; 0: Ray does not say}."""
         try:
-            nodes = self.ray._private.state.state.get_draining_nodes()
-        except Exception:
+            nodes = self._ask()
+        except Exception:  # the cluster does not answer just now
             return {}
-        return nodes if isinstance(nodes, dict) else dict.fromkeys(nodes, 0)
+        return nodes if isinstance(nodes, dict) else dict.fromkeys(nodes or (), 0)  # of older versions: without a time
+
+
+def _asker_for_drains(ray):
+    """The function that tells; None: there is none."""
+    try:
+        ask = ray._private.state.state.get_draining_nodes
+    except AttributeError:
+        return None
+    return ask if callable(ask) else None
 
 
 def start_agents(launch, ray, actors, bundles, drains):
