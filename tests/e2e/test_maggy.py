@@ -277,7 +277,7 @@ def changes(module, train_set):
     return 1
 """)
     cell = maggy.ok("lagom(changes, [Auto, lambda: Net(5)])['test result']", limit=120)
-    assert cell.value == "1.0" and not cell.stderr, cell.shown
+    assert cell.value == "1.0" and cell.stderr.startswith("cellspan: the notebook has no other machines") and cell.stderr.count("\n") == 1, cell.shown
     maggy.ok("def part(module):\n    net = module()\n    for _ in range(3):\n        net.enc(x).sum().backward() if False else net.encode(x).sum().backward()\n"
              "    return float(net.dec.weight.grad is not None)")
     assert "set find_unused_parameters=True in TorchDistributedConfig" in told(maggy, "lagom(part, Auto)", "RuntimeError")

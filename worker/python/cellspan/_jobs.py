@@ -87,17 +87,26 @@ def gpus_here():
 
 def place_of(on, say=False):
     """Where work runs that is to run on a cluster, as the option `on`: what is given; else where the notebook's ranks are (None); else
-    what CELLSPAN_ON names; else the notebook's Spark session, if it has executors; else this machine (None). say: prints a line about a
-    place that nobody has given here."""
-    cluster = _cluster() if on is None else None
-    if cluster is None:
+    what CELLSPAN_ON names; else the notebook's Spark session, if it has executors; else this machine (None). say: prints a line that says
+    which, if nothing is given here."""
+    if on is not None:
         return on
-    group = _api.group()
-    if group.on not in (None, "local") or group.ranks():
-        return None
+    place, line = _place_of_all(_api.group())
     if say:
-        print(f"cellspan: the ranks are on {cluster[1]}", file=sys.stderr)
-    return cluster[0]
+        print("cellspan: " + line, file=sys.stderr)
+    return place
+
+
+def _place_of_all(group):
+    """(place_of(None), its line)."""
+    if group.on not in (None, "local"):
+        return None, f"the ranks are on {group.on}, where the notebook's are"
+    cluster = _cluster()
+    if cluster is None:
+        return None, 'the notebook has no other machines, so the ranks are on this one (on="ssh:host1,host2" names some)'
+    if group.ranks():
+        return None, f"the ranks are on this machine, where the notebook's are; after `%ranks stop` they are on {cluster[1]}"
+    return cluster[0], f"the ranks are on {cluster[1]}"
 
 
 def _cluster():
@@ -127,20 +136,13 @@ def _has_executors(master):
 
 
 def on_the_group(on, use_gpu):
-    """For work that is to run on a cluster: where it runs, as the option `on`, and the option `gpus`. Prints a line if nothing was asked
-    for: where that is.
+    """For work that is to run on a cluster: where it runs, as the option `on`, and the option `gpus`. Prints place_of()'s line.
 
     `gpus` makes a rank without a GPU an error, or is None where ranks have theirs already. RuntimeError: GPUs are wanted, and this
     machine has none.
     """
     __tracebackhide__ = True
     place = place_of(on, say=True)
-    if place is None and _api.group().on in (None, "local"):
-        cluster = _cluster() if on is None else None
-        if cluster:
-            print(f"cellspan: the ranks are on this machine, where the notebook's are; after `%ranks stop` they are on {cluster[1]}", file=sys.stderr)
-        else:
-            print('cellspan: the notebook has no other machines, so the ranks are on this one (on="ssh:host1,host2" names some)', file=sys.stderr)
     return place, gpus_of_the_group(place) if use_gpu else None
 
 
