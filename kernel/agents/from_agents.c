@@ -149,10 +149,11 @@ static void tell_welcome(struct agents *a, struct node_link *link)
 static void welcome(struct agents *a, struct node_link *link, const struct span *hello)
 {
     log_info("link", "node %u (%s) is connected", link->node.number, link->node.name);
+    if (link->node.number != NODE_HERE) /* first: what it is sent is kept if it can resume */
+        pass_key_on(a, link, hello->v[F_HELLO_NEXT].s);
     tell_welcome(a, link);
     if (link->node.number == NODE_HERE)
         return;
-    pass_key_on(a, link, hello->v[F_HELLO_NEXT].s);
     reparent_up(&a->out, link);
     a->handler.up(a->handler.arg, link->node.number);
 }

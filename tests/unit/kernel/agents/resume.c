@@ -117,6 +117,32 @@ static void no_message_is_lost(void)
     stage_close(&s);
 }
 
+/* What waits for HELLO follows WELCOME, and is kept as all that comes later. */
+static void what_waited_for_hello_is_kept(void)
+{
+    struct stage s;
+    struct peer peer;
+    struct keys next, then;
+    unsigned first;
+
+    keys_create(&next);
+    keys_create(&then);
+    stage_open(&s);
+    first = stage_first(&s, stage_engine(&s, "echo nodes 1"));
+    warm(&s, first, "one");
+    peer_open(&s, &peer, 0, PEER_CURVE);
+    hello(&peer, &next);
+    ok(peer_gets(&s, &peer, SPAN_WELCOME), "an agent is welcome");
+    is_int(link_of(&s, first)->session.acked, 0, "nothing of what waited for it is forgotten");
+    cut(&s, &peer, first);
+    peer_open_with(&s, &peer, &next);
+    resume(&peer, first, 0, then.public);
+    ok(peer_gets(&s, &peer, SPAN_RESUME) && gets_warm(&s, &peer, "one"),
+       "and if the connection ends at once, it comes on the next one");
+    peer_close(&peer);
+    stage_close(&s);
+}
+
 static void a_beat_acknowledges(void)
 {
     struct span beat = { .kind = SPAN_BEAT, .v[F_BEAT_RECEIVED].u64 = 1 };
@@ -540,6 +566,7 @@ int main(void)
 {
     stage_ready();
     no_message_is_lost();
+    what_waited_for_hello_is_kept();
     a_beat_acknowledges();
     only_the_newest_key_resumes();
     hello_is_said_again();
