@@ -6,11 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "protocol/span_fields.h"
 #include "tests/unit/network/fleet.h"
 
 /* When nothing was in the way for so long, an agent must be back: it notices that its connection is
  * half open, its attempt may have begun before, and slow readers read what came before. */
-#define BACK_NS (4 * FLEET_TIMEOUT_NS)
+#define BACK_NS (6 * FLEET_TIMEOUT_NS)
 
 void check_fail(struct fleet *f, const char *format, ...)
 {
@@ -27,6 +28,9 @@ void check_fail(struct fleet *f, const char *format, ...)
 void check_disturbed(struct fleet *f, unsigned agent)
 {
     f->checks.disturbed_ns[agent] = f->now;
+    for (unsigned i = 0; i < FLEET_AGENTS; i++)
+        if (fleet_parent(i) == agent)
+            check_disturbed(f, i);
 }
 
 void check_heard(struct fleet *f, enum side by, unsigned agent)
@@ -36,7 +40,7 @@ void check_heard(struct fleet *f, enum side by, unsigned agent)
 
 void check_slept(struct fleet *f, uint64_t ns)
 {
-    const uint64_t known = beat_wait(&f->kernel.beat); /* it knows it that exactly */
+    const uint64_t known = beat_wait(&f->kernel.agents.beat); /* it knows it that exactly */
 
     ns = ns > known ? ns - known : 0;
     for (unsigned i = 0; i < FLEET_AGENTS; i++)
@@ -53,17 +57,19 @@ static uint64_t expected(const struct fleet *f, enum side to, unsigned agent, un
     return rank < FLEET_RANKS ? f->kernel.node[agent].lines[rank] + 1 : 0;
 }
 
-void check_letter(struct fleet *f, enum side to, unsigned agent, const struct frame *frame)
+void check_letter(struct fleet *f, enum side to, unsigned agent, const struct span *m)
 {
-    const struct letter *l = (const struct letter *)(const void *)frame->bytes;
-    const uint64_t next = expected(f, to, agent, l->rank);
+    const unsigned of = (unsigned)m->v[F_LOGS_OF].u64;
+    const unsigned rank = (unsigned)m->v[F_LOGS_FLAGS].u64 % 256;
+    const unsigned turn = (unsigned)m->v[F_LOGS_FLAGS].u64 / 256;
+    const uint64_t line = m->v[F_LOGS_AT].u64, next = expected(f, to, agent, rank);
 
-    if (to == SIDE_KERNEL && (l->agent != agent || l->turn != f->kernel.node[agent].turn))
-        check_fail(f, "a line of agent %u (%u) came as one of agent %u (%u)", l->agent, l->turn,
-                   agent, f->kernel.node[agent].turn);
-    else if (l->line != next)
+    if (to == SIDE_KERNEL && (of != agent || turn != f->kernel.node[agent].turn))
+        check_fail(f, "a line of agent %u (%u) came as one of agent %u (%u)", of, turn, agent,
+                   f->kernel.node[agent].turn);
+    else if (line != next)
         check_fail(f, "agent %u, %s %u: line %" PRIu64 " came, and %" PRIu64 " was to come", agent,
-                   to == SIDE_AGENT ? "orders of the kernel" : "rank", l->rank, l->line, next);
+                   to == SIDE_AGENT ? "orders of the kernel" : "rank", rank, line, next);
 }
 
 void check_session(struct fleet *f, enum side of, unsigned agent, int rc, const struct err *err)
@@ -101,11 +107,16 @@ void check_refused(struct fleet *f, unsigned agent)
 
 /* ---- losses ---- */
 
+/* Also those by way of whom it is reached count. */
 static bool is_disturbed(const struct fleet *f, unsigned agent)
 {
-    return f->path[agent].cut || f->goes_on_ns[agent] != UINT64_MAX ||
-           f->goes_on_ns[FLEET_AGENTS] != UINT64_MAX ||
-           f->now < f->checks.disturbed_ns[agent] + BACK_NS;
+    if (f->goes_on_ns[FLEET_KERNEL] != UINT64_MAX)
+        return true;
+    for (; agent != TREE_NONE; agent = fleet_parent(agent))
+        if (f->path[agent].cut || f->path[FLEET_AGENTS + agent].cut ||
+            f->goes_on_ns[agent] != UINT64_MAX || f->now < f->checks.disturbed_ns[agent] + BACK_NS)
+            return true;
+    return false;
 }
 
 static bool is_gone(const struct fleet *f, enum side by, unsigned agent)
@@ -137,7 +148,8 @@ static void check_connections(struct fleet *f)
     unsigned live[FLEET_AGENTS] = { 0 };
 
     for (const struct wire *w = f->net.first; w; w = w->next)
-        if (w->live && !w->closed[SIDE_KERNEL] && ++live[w->agent] > 1)
+        if (w->live && !w->closed[SIDE_KERNEL] && w->node == f->kernel.node[w->agent].number &&
+            ++live[w->agent] > 1)
             check_fail(f, "agent %u has two live connections", w->agent);
 }
 
@@ -145,7 +157,7 @@ void check_state(struct fleet *f)
 {
     for (unsigned i = 0; i < FLEET_AGENTS; i++) {
         check_kept(f, &f->agent[i].session, "the agent", i);
-        check_kept(f, &f->kernel.node[i].session, "the kernel", i);
+        check_kept(f, kernel_end_session(f, i), "the kernel", i);
     }
     check_connections(f);
 }
@@ -160,10 +172,10 @@ static bool has_all_lines(const struct fleet *f, unsigned i)
 static bool is_whole(const struct fleet *f, unsigned i)
 {
     const struct agent_end *a = &f->agent[i];
-    const struct node_end *n = &f->kernel.node[i];
+    const struct session *s = kernel_end_session(f, i);
 
-    return a->state == AGENT_UP && n->wire && has_all_lines(f, i) &&
-           a->orders == f->kernel.orders && a->session.kept == 0 && n->session.kept == 0;
+    return a->state == AGENT_UP && kernel_end_is_up(f, i) && has_all_lines(f, i) &&
+           a->orders == f->kernel.orders && a->session.kept == 0 && s->kept == 0;
 }
 
 bool check_is_whole(const struct fleet *f)
@@ -184,5 +196,5 @@ void check_end(struct fleet *f)
                        i, (int)f->agent[i].state,
                        has_all_lines(f, i) ? "all lines have come" : "lines are missing",
                        f->agent[i].orders, f->kernel.orders, f->agent[i].session.kept,
-                       f->kernel.node[i].session.kept);
+                       kernel_end_session(f, i)->kept);
 }

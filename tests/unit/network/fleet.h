@@ -1,22 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fleet.h - a kernel and its agents, each with a session (protocol/session.h), on the network of
- * network.h. Ranks print numbered lines, and the kernel sends numbered orders, so each side's state
- * machine can say whether it got every one, once and in order. One clock and one seed decide
- * everything: a run with the same seed is the same run.
+/* fleet.h - a kernel and its agents on the network of network.h. The kernel's end is the code of
+ * kernel/agents; an agent's is made of protocol/session.h, worker/agent/net/redial.h and
+ * child_nodes.c. Ranks print numbered lines, and the kernel sends numbered orders, so each side can
+ * say whether it got every one, once and in order. Agents have parents, as in the tree of an
+ * engine. One clock and one seed decide everything: a run with the same seed is the same run.
  *
- * network.c   connections; agent_end.c, kernel_end.c   the two ends; steps.c   what happens next;
- * checks.c    what must hold; planted.c   faults that a test plants, to see that they are found
+ * network.c   connections; steps.c   what happens next; checks.c   what must hold
+ * agent_end.c, agent_tree.c   an agent, and its parent and children
+ * kernel_end.c, kernel_outside.c   what kernel/agents has in place of ZeroMQ and a loop
+ * planted.c   faults that a test plants, to see that they are found
  * rounds.c    many runs; cells.c   a cell that runs meanwhile */
 #ifndef TESTS_UNIT_NETWORK_FLEET_H
 #define TESTS_UNIT_NETWORK_FLEET_H
 
 #include "base/beat.h"
-#include "kernel/agents/listen.h"
+#include "kernel/agents/private.h"
 #include "protocol/session.h"
 #include "tests/unit/network/network.h"
+#include "worker/agent/net/peer.h"
 #include "worker/agent/net/redial.h"
 
 #define FLEET_AGENTS     4u
+#define FLEET_KERNEL     FLEET_AGENTS        /* who listens, if it is no agent */
+#define FLEET_PATHS      (2u * FLEET_AGENTS) /* of each agent to the kernel; then to its parent */
 #define FLEET_RANKS      3u
 #define FLEET_TIMEOUT_NS (10 * NS_PER_S)  /* after that much silence an agent dials again */
 #define FLEET_RESUME_NS  (120 * NS_PER_S) /* so long the kernel waits for an agent */
@@ -43,24 +49,17 @@ enum planted {
     PLANTED_NEWEST_ONLY,     /* the agent never tries the key before */
     PLANTED_TWO_REFUSALS,    /* two refusals are a refusal */
     PLANTED_GIVES_UP,        /* the time until the agent gives up goes on after a handshake */
+    PLANTED_NEVER_LONGER,    /* an attempt that took too long is followed by one as short */
+    PLANTED_FIRST_FORGOTTEN, /* what the kernel sends with WELCOME counts as received */
+    PLANTED_LOST_CHILD,      /* who is reached through an agent is lost when that one is away */
+    PLANTED_TWO_WAYS,        /* who has dialed a parent sends there though the kernel may still have
+                              * to read what it sent before */
     PLANTED_KINDS
 };
 
-const char *planted_says(enum planted p);  /* what the check says that must find it */
-const char *planted_name(enum planted p);  /* as in --plant NAME */
+bool planted_is_found(enum planted p, const char *why); /* is it what the check says? */
+const char *planted_name(enum planted p);               /* as in --plant NAME */
 enum planted planted_of(const char *name); /* PLANTED_KINDS: there is none of that name */
-
-/* ---- what is sent ---- */
-
-struct letter {
-    unsigned refs;        /* the kernel's letters to all agents are shared */
-    unsigned agent, turn; /* of which agent; turn: those before it that had its place */
-    unsigned rank;        /* FLEET_RANKS: it is an order of the kernel */
-    uint64_t line;        /* from 1, of that rank; or of all orders of the kernel */
-    uint64_t size;        /* as it counts for the session; the bytes themselves are not there */
-};
-
-void letter_free(void *letter); /* gives back one reference */
 
 /* ---- the two ends ---- */
 
@@ -72,36 +71,53 @@ enum agent_state {
     AGENT_OVER
 };
 
+enum child_state { CHILD_NONE, CHILD_EXPECTED, CHILD_HERE };
+
+struct child_end {
+    enum child_state state;
+    uint32_t node;
+    unsigned wire; /* its number: the wire may be over */
+    unsigned char key[KEY_SIZE];
+};
+
 struct agent_end {
     unsigned turn;
+    uint32_t node;
     enum agent_state state;
+    bool greeted; /* HELLO was answered */
     struct session session;
     struct redial redial;
     enum redial_key with; /* the key of this attempt */
-    unsigned char newest[KEY_SIZE], before[KEY_SIZE];
-    struct wire *wire; /* NULL: there is none */
+    unsigned char own[KEY_SIZE], newest[KEY_SIZE], before[KEY_SIZE];
+    struct wire *wire; /* to the kernel or a parent; NULL: there is none */
     struct beat beat;
     struct peer_times times;
     uint64_t orders;             /* the number of the last one that came */
     uint64_t lines[FLEET_RANKS]; /* that were printed */
     bool refused;
+    /* the tree */
+    bool stays;           /* it dials no parent any more */
+    struct wire *moving;  /* a parent is dialed */
+    uint32_t moving_node; /* which */
+    uint64_t moves_until_ns;
+    struct wire *parent; /* DIALED is said: what goes up waits for the first message on it */
+    struct frame *waits, **last;
+    struct child_end child[FLEET_AGENTS];
+    struct child_nodes under;
 };
 
-/* What the kernel knows of one agent. */
+/* What is known of an agent at the kernel. */
 struct node_end {
     unsigned turn;
-    struct session session;
-    struct wire *wire; /* NULL: none */
-    struct peer_times times;
+    unsigned number; /* of the node */
     bool lost;
-    unsigned char key[KEY_SIZE]; /* the one that is admitted */
     uint64_t lines[FLEET_RANKS]; /* that have come */
 };
 
 struct kernel_end {
-    struct allowed_keys allowed;
+    struct agents agents;
+    struct router router;
     uint64_t orders; /* that were given; each to all agents that are not lost */
-    struct beat beat;
     struct node_end node[FLEET_AGENTS];
 };
 
@@ -117,15 +133,15 @@ struct fleet_checks {
 /* How often each of these came about, so that a test can say that they did. */
 struct fleet_counts {
     uint64_t steps, frames, resumes, cuts, resets, forgotten, stops, crashes, thieves, refused,
-        lost, full, given_up, second_key;
+        lost, full, given_up, second_key, engines, children, orphans;
 };
 
 struct fleet {
     uint64_t now, seed;
     struct dice dice;
     struct network net;
-    struct path path[FLEET_AGENTS];
-    uint64_t heals_ns[FLEET_AGENTS]; /* UINT64_MAX: it is not cut */
+    struct path path[FLEET_PATHS];
+    uint64_t heals_ns[FLEET_PATHS]; /* UINT64_MAX: it is not cut */
     /* who is stopped: until then, since then; the last one is the kernel */
     uint64_t goes_on_ns[FLEET_AGENTS + 1], stopped_ns[FLEET_AGENTS + 1];
     struct agent_end agent[FLEET_AGENTS];
@@ -154,19 +170,55 @@ void agent_end_tick(struct fleet *f, unsigned i); /* time has passed */
 uint64_t agent_end_due_ns(const struct fleet *f, unsigned i);
 bool agent_end_print(struct fleet *f, unsigned i, unsigned rank, uint64_t size);
 void agent_end_crash(struct fleet *f, unsigned i); /* it is over, for whatever reason */
+/* Something for the kernel, of node `node`. It is dropped if there is no connection. */
+void agent_end_pass(struct fleet *f, unsigned i, uint32_t node, struct slice message);
+void agent_end_say(struct fleet *f, unsigned i, const struct span *m);
+void agent_end_cut(struct fleet *f, unsigned i); /* the connection, or the attempt, is over */
+/* A message that came from the kernel for this agent. */
+void agent_end_hear(struct fleet *f, unsigned i, struct slice message);
+
+/* ---- agent_tree.c ---- */
+unsigned fleet_parent(unsigned i); /* TREE_NONE: the kernel */
+void agent_tree_start(struct agent_end *a);
+/* Whoever has dialed this agent; the kernel does not. */
+void agent_tree_child(struct fleet *f, unsigned i, struct wire *w, const struct frame *frame);
+void agent_tree_parent(struct fleet *f, unsigned i, const struct frame *frame); /* it is dialed */
+bool agent_tree_down(struct fleet *f, unsigned i, const struct frame *frame);   /* passed on? */
+void agent_tree_open(struct fleet *f, unsigned i, const struct span *m);
+void agent_tree_dial(struct fleet *f, unsigned i, const struct span *m);
+void agent_tree_tick(struct fleet *f, unsigned i);
+void agent_tree_moved(struct fleet *f, unsigned i); /* something came through the parent */
+void agent_tree_cut(struct fleet *f, unsigned i);
+void agent_tree_end(struct fleet *f, unsigned i);
 
 /* ---- kernel_end.c ---- */
-void kernel_end_start(struct fleet *f, unsigned i, const unsigned char *key);
+void kernel_end_open(struct fleet *f);
+/* A node, whose agent has that key: in the tree of an engine's nodes, or in place of one. */
+void kernel_end_start(struct fleet *f, unsigned i, const unsigned char *key, bool in_tree);
+/* The engine says that the agent has ended, if it has not said HELLO: nobody else can. */
+void kernel_end_ended(struct fleet *f, unsigned i);
+void kernel_end_forget(struct fleet *f); /* the engine is stopped, with all nodes */
 void kernel_end_take(struct fleet *f, struct wire *w, const struct frame *frame);
 void kernel_end_tick(struct fleet *f);
 uint64_t kernel_end_due_ns(const struct fleet *f);
 /* To all agents; if a session is full, to none. */
 void kernel_end_order(struct fleet *f, uint64_t size);
+const struct session *kernel_end_session(const struct fleet *f, unsigned i);
+struct node_link *kernel_end_link(const struct fleet *f, unsigned i);
+struct agents *kernel_end_agents(void);
+bool kernel_end_is_up(const struct fleet *f, unsigned i);
 void kernel_end_release(struct fleet *f);
+
+/* ---- kernel_outside.c ---- */
+void outside_open(struct fleet *f); /* whose clock it is, and whose connections */
+void outside_tick(void);
+uint64_t outside_due_ns(void);
 
 /* ---- checks.c: each ends the run with a text if it fails ---- */
 void check_fail(struct fleet *f, const char *format, ...) PRINTF_LIKE(2, 3);
-void check_letter(struct fleet *f, enum side to, unsigned agent, const struct frame *frame);
+/* A message came: F_LOGS_OF is the agent, _FLAGS its turn and rank (FLEET_RANKS: an order of the
+ * kernel), _AT the number of the line, from 1. */
+void check_letter(struct fleet *f, enum side to, unsigned agent, const struct span *m);
 void check_resumed(struct fleet *f, const struct wire *w, unsigned agent,
                    const unsigned char *next);
 void check_admitted(struct fleet *f, const struct wire *w); /* by the handshake */
@@ -178,7 +230,7 @@ bool check_is_whole(const struct fleet *f); /* everything has arrived, and both 
 void check_end(struct fleet *f);            /* says what is not whole */
 void check_heard(struct fleet *f, enum side by, unsigned agent);
 void check_slept(struct fleet *f, uint64_t ns); /* the kernel did not run for so long */
-/* Something goes wrong for that agent now. */
+/* Something goes wrong now for that agent, and for those below it. */
 void check_disturbed(struct fleet *f, unsigned agent);
 
 /* ---- steps.c ---- */
@@ -211,5 +263,6 @@ bool rounds_run(const struct rounds *r, struct fleet_counts *sum, char why[stati
 bool cells_survive(uint64_t n, char why[static 400]);
 
 extern enum planted planted; /* one fleet at a time */
+extern size_t letter_size; /* of what the kernel sends now: its bytes are not there; 0: they are */
 
 #endif

@@ -1,269 +1,322 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* kernel_end.c - the kernel: who may connect, a session for each agent, and who is lost. */
+/* kernel_end.c - the kernel's code for its agents (kernel/agents), with the simulated network in
+ * place of the ROUTER. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "protocol/span_fields.h"
 #include "tests/unit/network/fleet.h"
 
 #define ENGINE 1u
 
-static struct node_end *node_of(struct fleet *f, const struct wire *w)
+static struct fleet *fleet; /* one at a time: the router has no argument */
+
+/* ---- nodes ---- */
+
+struct node_link *kernel_end_link(const struct fleet *f, unsigned i)
 {
-    for (unsigned i = 0; i < FLEET_AGENTS; i++)
-        if (f->kernel.node[i].wire == w)
-            return &f->kernel.node[i];
-    return NULL;
+    return node_table_get(&f->kernel.agents.nodes, f->kernel.node[i].number);
 }
 
-static unsigned number_of(const struct fleet *f, const struct node_end *n)
+static unsigned agent_of(const struct fleet *f, unsigned node)
 {
-    return (unsigned)(n - f->kernel.node);
+    unsigned i = 0;
+
+    while (i < FLEET_AGENTS && f->kernel.node[i].number != node)
+        i++;
+    return i;
 }
 
-static void admit(struct fleet *f, struct node_end *n, const unsigned char *key)
+const struct session *kernel_end_session(const struct fleet *f, unsigned i)
 {
-    if (allowed_keys_reserve(&f->kernel.allowed, 1) < 0)
-        abort();
-    allowed_keys_add(&f->kernel.allowed, key, ENGINE, number_of(f, n));
-    memcpy(n->key, key, KEY_SIZE);
+    return &kernel_end_link(f, i)->session;
 }
 
-void kernel_end_start(struct fleet *f, unsigned i, const unsigned char *key)
+bool kernel_end_is_up(const struct fleet *f, unsigned i)
+{
+    return !f->kernel.node[i].lost && node_link_is_ready(kernel_end_link(f, i));
+}
+
+void kernel_end_start(struct fleet *f, unsigned i, const unsigned char *key, bool in_tree)
 {
     struct node_end *n = &f->kernel.node[i];
+    struct agents *a = &f->kernel.agents;
+    struct err err = { "" };
+    struct node_link *link;
 
-    *n = (struct node_end){ .turn = n->turn + 1 };
-    session_init(&n->session, letter_free);
-    peer_times_start(&n->times, f->now);
-    admit(f, n, key);
+    *n = (struct node_end){ .turn = n->turn + 1, .number = (unsigned)a->nodes.n };
+    if (node_table_add(&a->nodes, 1, ENGINE, &err) < 0 ||
+        allowed_keys_reserve(&a->listen.allowed, 1) < 0)
+        abort();
+    link = kernel_end_link(f, i);
+    link->node.index = i;
+    link->siblings = in_tree ? FLEET_AGENTS : 0;
+    allowed_keys_add(&a->listen.allowed, key, ENGINE, n->number);
+    memcpy(link->key, key, KEY_SIZE);
+}
+
+struct agents *kernel_end_agents(void)
+{
+    return &fleet->kernel.agents;
+}
+
+void kernel_end_ended(struct fleet *f, unsigned i)
+{
+    if (kernel_end_link(f, i)->node.state == NODE_ASKED)
+        node_failures_lose(&f->kernel.agents, kernel_end_link(f, i), "it has ended");
+}
+
+void kernel_end_forget(struct fleet *f)
+{
+    for (unsigned i = 0; i < FLEET_AGENTS; i++) {
+        kernel_end_link(f, i)->removed = true;
+        node_failures_lose_quietly(&f->kernel.agents, kernel_end_link(f, i));
+        f->kernel.node[i].lost = true;
+    }
 }
 
 /* ---- out ---- */
 
-static void send(struct fleet *f, struct node_end *n, enum frame_kind kind, struct slice bytes)
+static int send_all(struct router *r, struct slice identity, struct slice route, zmq_msg_t *body,
+                    struct err *err)
 {
-    const uint64_t number = kind == FRAME_MESSAGE ? 0 : session_tell(&n->session);
+    const struct slice bytes = slice_of(zmq_msg_data(body), zmq_msg_size(body));
+    struct route_section s;
+    unsigned number;
+    struct wire *w;
 
-    network_send(&f->net, n->wire, SIDE_KERNEL, frame_create(kind, number, NULL, bytes), f->now);
-    n->times.sent = f->now;
+    (void)r;
+    memcpy(&number, identity.p, sizeof number);
+    w = network_wire(&fleet->net, number);
+    if (!w || w->closed[SIDE_KERNEL])
+        return err_set(err, "Host unreachable");
+    while (route_next(&route, &s))
+        network_send(&fleet->net, w, SIDE_KERNEL, frame_create(FRAME_SPAN, s.node, NULL, bytes),
+                     fleet->now);
+    return 0;
 }
 
-static void flush(struct fleet *f, struct node_end *n)
+static void nothing(struct router *r)
 {
-    const struct letter *l;
-
-    while (n->wire && (l = session_next(&n->session)))
-        send(f, n, FRAME_MESSAGE, slice_of(l, sizeof *l));
+    (void)r;
 }
 
-static bool is_full(const struct fleet *f)
-{
-    for (unsigned i = 0; i < FLEET_AGENTS; i++)
-        if (!f->kernel.node[i].lost && session_is_full(&f->kernel.node[i].session))
-            return true;
-    return false;
-}
-
-static void keep(struct node_end *n, struct letter *l)
-{
-    struct err err = { "" };
-
-    l->refs++;
-    if (session_keep(&n->session, l, l->size, &err) < 0)
-        abort();
-}
+static const struct router_ops ops = { send_all, nothing, nothing, nothing };
 
 void kernel_end_order(struct fleet *f, uint64_t size)
 {
-    struct letter *l;
+    struct span m = { .kind = SPAN_LOGS, .v[F_LOGS_FLAGS].u64 = FLEET_RANKS };
+    unsigned nodes[FLEET_AGENTS];
+    struct err err = { "" };
+    size_t n = 0;
 
-    if (is_full(f)) {
-        f->counts.full++;
-        return;
-    }
-    if (!(l = malloc(sizeof *l)))
-        abort();
-    *l = (struct letter){ .refs = 1, .rank = FLEET_RANKS, .size = size };
-    l->line = ++f->kernel.orders;
     for (unsigned i = 0; i < FLEET_AGENTS; i++)
         if (!f->kernel.node[i].lost) {
-            keep(&f->kernel.node[i], l);
-            flush(f, &f->kernel.node[i]);
+            if (session_is_full(kernel_end_session(f, i))) {
+                f->counts.full++;
+                return;
+            }
+            nodes[n++] = f->kernel.node[i].number;
         }
-    letter_free(l);
-}
-
-/* ---- who may connect ---- */
-
-static bool is_admitted(const struct fleet *f, const struct wire *w, unsigned *node)
-{
-    return allowed_keys_ask(&f->kernel.allowed, w->key, node) == KEY_ALLOWED;
-}
-
-static void refuse(struct fleet *f, struct wire *w)
-{
-    network_send(&f->net, w, SIDE_KERNEL, frame_create(FRAME_REFUSED, 0, NULL, slice_text("")),
-                 f->now);
-}
-
-static void knock(struct fleet *f, struct wire *w)
-{
-    unsigned node;
-
-    if (!is_admitted(f, w, &node)) {
-        refuse(f, w);
-        return;
-    }
-    check_admitted(f, w);
-    network_send(&f->net, w, SIDE_KERNEL, frame_create(FRAME_ADMITTED, 0, NULL, slice_text("")),
-                 f->now);
-}
-
-/* The key may have been replaced since the handshake. */
-static void resume(struct fleet *f, struct wire *w, const struct frame *frame)
-{
-    struct err err = { "" };
-    struct node_end *n;
-    unsigned i = w->agent;
-
-    if (!is_admitted(f, w, &i) && planted != PLANTED_KEY_AT_KNOCK) {
-        refuse(f, w);
-        return;
-    }
-    n = &f->kernel.node[i];
-    if (n->lost)
-        return;
-    check_resumed(f, w, i, frame->key);
-    if (n->wire && planted != PLANTED_TWO_CONNECTIONS)
-        network_close(&f->net, n->wire, SIDE_KERNEL, f->now);
-    if (planted != PLANTED_VOIDED_KEY)
-        allowed_keys_block(&f->kernel.allowed, n->key);
-    admit(f, n, frame->key);
-    check_session(f, SIDE_KERNEL, i, session_resume(&n->session, frame->number, &err), &err);
-    n->wire = w;
-    w->live = true;
-    peer_times_start(&n->times, f->now);
-    send(f, n, FRAME_WELCOME, slice_text(""));
-    flush(f, n);
-    f->counts.resumes++;
+    m.v[F_LOGS_AT].u64 = ++f->kernel.orders;
+    m.v[F_LOGS_END].u64 = size;
+    letter_size = size;
+    if (n && to_agents_nodes(&f->kernel.agents.out, nodes, n, &m, &err) < 0)
+        check_fail(f, "an order can't be sent: %s", err.text);
+    letter_size = 0;
 }
 
 /* ---- in ---- */
 
-static void message(struct fleet *f, struct node_end *n, const struct frame *frame)
+static void knock(struct fleet *f, struct wire *w)
 {
-    const struct letter *l = (const struct letter *)(const void *)frame->bytes;
+    const enum key_verdict v = allowed_keys_ask(&f->kernel.agents.listen.allowed, w->key, &w->node);
+    const bool good = v == KEY_ALLOWED || (v == KEY_USED && planted == PLANTED_VOIDED_KEY);
 
-    check_letter(f, SIDE_KERNEL, number_of(f, n), frame);
-    n->lines[l->rank] = l->line;
-    if (f->carried && n == f->kernel.node)
-        f->carried(f->carried_arg, SIDE_KERNEL);
-    if (session_received(&n->session, l->size) && n->wire)
-        send(f, n, FRAME_BEAT, slice_text(""));
+    if (good)
+        check_admitted(f, w);
+    network_send(&f->net, w, SIDE_KERNEL,
+                 frame_create(good ? FRAME_ADMITTED : FRAME_REFUSED, 0, NULL, slice_text("")),
+                 f->now);
 }
 
-static void ended(struct node_end *n)
+static bool is_identity(const struct node_link *link, unsigned number)
 {
-    n->wire = NULL;
-    session_cut(&n->session);
+    return link->identity_size == sizeof number &&
+           memcmp(link->identity, &number, sizeof number) == 0;
 }
 
-/* What came on a connection that the kernel has closed since. */
-static void take_old(struct fleet *f, const struct wire *w, const struct frame *frame)
+/* Whom the kernel hears, by way of whomever. What is read after the end of a connection was said
+ * before it. */
+static void heard(struct fleet *f, const struct wire *w, uint32_t node)
 {
-    if (frame->kind == FRAME_MESSAGE && planted == PLANTED_OLD_CONNECTION)
-        message(f, &f->kernel.node[w->agent], frame);
+    const unsigned i = agent_of(f, node);
+
+    if (i < FLEET_AGENTS && !kernel_end_link(f, i)->away &&
+        is_identity(node_link_top(kernel_end_link(f, i)), w->number))
+        check_heard(f, SIDE_KERNEL, i);
+}
+
+static void arrive(struct fleet *f, const struct wire *w, const struct frame *frame)
+{
+    const struct node_link *link = node_table_get(&f->kernel.agents.nodes, w->node);
+    char user[AGENTS_ZAP_USER_SIZE];
+    struct buf bundle = BUF_INIT;
+    struct router_message a = { .router = &f->kernel.router,
+                                .identity = slice_of(&w->number, sizeof w->number),
+                                .user = user,
+                                .fd = (int)w->number,
+                                .frames = 1 };
+
+    agents_zap_user(w->node, planted == PLANTED_KEY_AT_KNOCK ? link->next : w->key, user);
+    if (planted == PLANTED_OLD_CONNECTION && frame->node == w->node && link->identity_size)
+        a.identity = slice_of(link->identity, link->identity_size);
+    if (bundle_add(&bundle, frame->node, SPAN_WORKER_NONE, slice_of(frame->bytes, frame->n)) < 0)
+        abort();
+    a.first = a.last = buf_slice(&bundle);
+    from_agents_received(&f->kernel.agents, &a);
+    buf_release(&bundle);
+}
+
+/* Has the kernel taken it? Then the key that HELLO or RESUME names is the one that holds. */
+static void pass_on(struct fleet *f, struct wire *w, const struct frame *frame)
+{
+    const struct node_link *link = node_table_get(&f->kernel.agents.nodes, w->node);
+    unsigned char was[KEY_SIZE];
+    const unsigned i = agent_of(f, w->node);
+
+    memcpy(was, link->next, KEY_SIZE);
+    heard(f, w, frame->node);
+    arrive(f, w, frame);
+    if (i == FLEET_AGENTS || frame->node != ROUTE_KERNEL || memcmp(link->next, was, KEY_SIZE) == 0)
+        return;
+    if (link->node.state == NODE_UP) {
+        check_resumed(f, w, i, link->next);
+        check_heard(f, SIDE_KERNEL, i);
+        w->live = true;
+        f->counts.resumes++;
+    }
+}
+
+/* A child that has a parent may leave this connection without closing it. */
+static void left(struct fleet *f)
+{
+    for (struct wire *w = f->net.first; w; w = w->next) {
+        const unsigned i = w->live ? agent_of(f, w->node) : FLEET_AGENTS;
+
+        if (i < FLEET_AGENTS && kernel_end_link(f, i)->reparent == REPARENT_DONE) {
+            w->live = false;
+            f->counts.children++;
+        }
+    }
 }
 
 void kernel_end_take(struct fleet *f, struct wire *w, const struct frame *frame)
 {
-    struct node_end *n = node_of(f, w);
-    struct err err = { "" };
+    if (frame->kind == FRAME_KNOCK) {
+        if (!w->closed[SIDE_KERNEL])
+            knock(f, w);
+    } else if (frame->kind != FRAME_END) {
+        pass_on(f, w, frame);
+        left(f);
+    } else if (!w->closed[SIDE_KERNEL]) {
+        network_close(&f->net, w, SIDE_KERNEL, f->now);
+        node_failures_disconnected(&f->kernel.agents, &f->kernel.router, (int)w->number);
+    }
+}
 
-    if (w->closed[SIDE_KERNEL]) {
-        take_old(f, w, frame);
+static void on_message(void *arg, unsigned node, uint32_t worker, const struct span *m)
+{
+    const uint64_t rank = m->v[F_LOGS_FLAGS].u64 % 256;
+    struct fleet *f = arg;
+    const unsigned i = agent_of(f, node);
+
+    (void)worker;
+    if (m->kind != SPAN_LOGS) /* such as the late answer of a child that has lost its parent */
+        return;
+    if (i == FLEET_AGENTS) {
+        check_fail(f, "a line came from node %u, which was lost", node);
         return;
     }
-    if (n && frame->kind != FRAME_END) {
-        peer_times_heard(&n->times, f->now);
-        check_heard(f, SIDE_KERNEL, number_of(f, n));
-    }
-    if (frame->kind == FRAME_KNOCK)
-        knock(f, w);
-    else if (frame->kind == FRAME_RESUME)
-        resume(f, w, frame);
-    else if (frame->kind == FRAME_MESSAGE && n)
-        message(f, n, frame);
-    else if (frame->kind == FRAME_BEAT && n)
-        check_session(f, SIDE_KERNEL, number_of(f, n),
-                      session_acked(&n->session, frame->number, &err), &err);
-    else if (frame->kind == FRAME_END) {
-        if (n)
-            ended(n);
-        network_close(&f->net, w, SIDE_KERNEL, f->now);
-    }
+    check_letter(f, SIDE_KERNEL, i, m);
+    if (rank < FLEET_RANKS)
+        f->kernel.node[i].lines[rank] = m->v[F_LOGS_AT].u64;
+    if (f->carried && i == 0)
+        f->carried(f->carried_arg, SIDE_KERNEL);
 }
 
-/* ---- time ---- */
-
-static bool is_lost(const struct fleet *f, const struct node_end *n)
+static void on_lost(void *arg, unsigned node, const char *why)
 {
-    if (n->wire && planted == PLANTED_STOP_IS_LOSS)
-        return peer_times_lost(&f->kernel.beat, &n->times, f->now);
-    if (n->wire && planted == PLANTED_SLOW_IS_LOSS)
-        return n->session.kept && n->session.handed - n->session.acked > 40;
-    return f->now >= n->times.heard + FLEET_RESUME_NS;
-}
+    struct fleet *f = arg;
+    const unsigned i = agent_of(f, node);
+    char what[300];
 
-static void lose(struct fleet *f, unsigned i)
-{
-    struct node_end *n = &f->kernel.node[i];
-
-    check_lost(f, SIDE_KERNEL, i, "the kernel gave an agent up");
-    if (n->wire)
-        network_close(&f->net, n->wire, SIDE_KERNEL, f->now);
-    n->wire = NULL;
-    n->lost = true;
-    allowed_keys_block(&f->kernel.allowed, n->key);
-    session_release(&n->session);
+    if (i == FLEET_AGENTS || f->kernel.node[i].lost)
+        abort();
+    snprintf(what, sizeof what, "the kernel gave an agent up: %.200s", why);
+    if (f->agent[i].greeted || f->agent[i].state != AGENT_OVER)
+        check_lost(f, SIDE_KERNEL, i, what);
+    f->kernel.node[i].lost = true;
     f->counts.lost++;
 }
 
-/* Time in which the kernel itself did not run is nobody's silence. */
-static void allow_late(struct fleet *f, uint64_t late)
+static void on_up(void *arg, unsigned node)
 {
-    for (unsigned i = 0; i < FLEET_AGENTS; i++)
-        peer_times_allow_late(&f->kernel.node[i].times, late, f->now);
+    struct fleet *f = arg;
+    struct session *s = &node_table_get(&f->kernel.agents.nodes, node)->session;
+
+    if (planted == PLANTED_FIRST_FORGOTTEN)
+        (void)!session_acked(s, s->handed, NULL);
+}
+
+/* ---- time, and all of it ---- */
+
+static bool is_slow(const struct session *s)
+{
+    return s->connected && s->kept && s->handed - s->acked > 40;
 }
 
 void kernel_end_tick(struct fleet *f)
 {
-    uint64_t late;
-
-    if (f->now < f->kernel.beat.due_ns)
-        return;
-    late = beat_check(&f->kernel.beat, f->now);
-    if (planted != PLANTED_OWN_STOP)
-        allow_late(f, late);
-    for (unsigned i = 0; i < FLEET_AGENTS; i++) {
-        struct node_end *n = &f->kernel.node[i];
-
-        if (!n->lost && is_lost(f, n))
-            lose(f, i);
-        else if (n->wire && peer_times_beat_due(&f->kernel.beat, &n->times, f->now))
-            send(f, n, FRAME_BEAT, slice_text(""));
-    }
+    outside_tick();
+    for (unsigned i = 0; planted == PLANTED_SLOW_IS_LOSS && i < FLEET_AGENTS; i++)
+        if (!f->kernel.node[i].lost && is_slow(kernel_end_session(f, i)))
+            node_failures_lose(&f->kernel.agents, kernel_end_link(f, i), "it is slow");
 }
 
 uint64_t kernel_end_due_ns(const struct fleet *f)
 {
-    return f->kernel.beat.due_ns;
+    (void)f;
+    return outside_due_ns();
+}
+
+void kernel_end_open(struct fleet *f)
+{
+    struct agents *a = &f->kernel.agents;
+    struct err err = { "" };
+
+    fleet = f;
+    outside_open(f);
+    f->kernel.router.ops = &ops;
+    a->handler = (struct agents_handler){ on_message, on_up, on_lost, NULL, f };
+    a->out = (struct to_agents){ .clock = loop_clock(NULL), .fan.nodes = &a->nodes };
+    a->listen.remote = &f->kernel.router;
+    beat_init(&a->beat, FLEET_TIMEOUT_NS, f->now);
+    a->resume_ns = planted == PLANTED_STOP_IS_LOSS ? FLEET_TIMEOUT_NS : FLEET_RESUME_NS;
+    if (agents_blobs_init(&a->blobs, &a->out, &err) < 0 ||
+        node_table_add(&a->nodes, 1, 0, &err) < 0 || node_failures_watch(a, &err) < 0)
+        abort();
+    node_failures_start(a);
 }
 
 void kernel_end_release(struct fleet *f)
 {
-    for (unsigned i = 0; i < FLEET_AGENTS; i++)
-        if (!f->kernel.node[i].lost)
-            session_release(&f->kernel.node[i].session);
-    allowed_keys_release(&f->kernel.allowed);
+    struct agents *a = &f->kernel.agents;
+
+    node_table_release(&a->nodes);
+    agents_blobs_release(&a->blobs);
+    to_agents_release(&a->out);
+    credit_release(&a->credit);
+    allowed_keys_release(&a->listen.allowed);
 }

@@ -33,7 +33,7 @@ void dice_bytes(struct dice *d, unsigned char *p, size_t n)
 
 /* ---- frames ---- */
 
-struct frame *frame_create(enum frame_kind kind, uint64_t number, const unsigned char *key,
+struct frame *frame_create(enum frame_kind kind, uint32_t node, const unsigned char *key,
                            struct slice bytes)
 {
     struct frame *f = calloc(1, sizeof *f + bytes.n);
@@ -41,7 +41,7 @@ struct frame *frame_create(enum frame_kind kind, uint64_t number, const unsigned
     if (!f)
         abort();
     f->kind = kind;
-    f->number = number;
+    f->node = node;
     f->n = bytes.n;
     if (key)
         memcpy(f->key, key, KEY_SIZE);
@@ -110,7 +110,7 @@ static uint64_t arrives_ns(const struct network *net, const struct wire *w, uint
     return now + p->delay_ns + (p->jitter_ns ? dice_roll(net->dice, p->jitter_ns) : 0);
 }
 
-struct wire *network_dial(struct network *net, unsigned agent, struct path *path,
+struct wire *network_dial(struct network *net, unsigned agent, unsigned listener, struct path *path,
                           const unsigned char *key, uint64_t now)
 {
     struct wire *w = calloc(1, sizeof *w);
@@ -119,6 +119,7 @@ struct wire *network_dial(struct network *net, unsigned agent, struct path *path
         abort();
     w->number = ++net->numbers;
     w->agent = agent;
+    w->listener = listener;
     w->path = path;
     memcpy(w->key, key, KEY_SIZE);
     w->to[0].last = &w->to[0].first;
@@ -126,6 +127,15 @@ struct wire *network_dial(struct network *net, unsigned agent, struct path *path
     w->next = net->first;
     net->first = w;
     network_send(net, w, SIDE_AGENT, frame_create(FRAME_KNOCK, 0, key, slice_text("")), now);
+    return w;
+}
+
+struct wire *network_wire(const struct network *net, unsigned number)
+{
+    struct wire *w = net->first;
+
+    while (w && w->number != number)
+        w = w->next;
     return w;
 }
 
@@ -212,7 +222,7 @@ static struct frame *take(struct flow *flow)
     return f;
 }
 
-/* A kernel may learn that a connection has ended before it reads what came on it. */
+/* Who listens may learn that a connection has ended before what came on it is read. */
 static struct frame *take_end(struct flow *flow, uint64_t now)
 {
     struct frame **at = &flow->first, *end;

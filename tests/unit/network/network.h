@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* network.h - the network between agents and a kernel, without sockets and with the caller's clock.
- * A connection is like one of TCP: frames arrive whole, once and in order, or the connection ends.
- * What was sent and had not arrived by then is lost, and nobody is told how much that was. */
+/* network.h - the network between agents and a kernel, and among agents, without sockets and with
+ * the caller's clock. A connection is like one of TCP: frames arrive whole, once and in order, or
+ * the connection ends. What was sent and had not arrived by then is lost, and nobody is told how
+ * much that was. */
 #ifndef TESTS_UNIT_NETWORK_NETWORK_H
 #define TESTS_UNIT_NETWORK_NETWORK_H
 
@@ -20,6 +21,7 @@ uint64_t dice_roll(struct dice *d, uint64_t below);          /* 0 to below - 1; 
 bool dice_chance(struct dice *d, unsigned in_thousand);      /* true: so often in a thousand */
 void dice_bytes(struct dice *d, unsigned char *p, size_t n); /* random bytes, such as a key's */
 
+/* Who dialed, and who listens: the kernel, or an agent that is another one's parent. */
 enum side { SIDE_AGENT, SIDE_KERNEL };
 
 static inline enum side side_other(enum side s)
@@ -28,13 +30,10 @@ static inline enum side side_other(enum side s)
 }
 
 enum frame_kind {
-    FRAME_KNOCK,    /* the handshake reaches the kernel, with the agent's key */
-    FRAME_ADMITTED, /* the kernel's answer: the handshake is done */
+    FRAME_KNOCK,    /* the handshake reaches who listens, with the key of who dials */
+    FRAME_ADMITTED, /* the answer: the handshake is done */
     FRAME_REFUSED,  /* or the key may not connect; the connection ends */
-    FRAME_RESUME,   /* the agent's first frame: number says what it has received; key is its next */
-    FRAME_WELCOME,  /* the kernel's answer; number says what the kernel has received */
-    FRAME_MESSAGE,  /* one message of the session */
-    FRAME_BEAT,     /* number says what the sender has received */
+    FRAME_SPAN,     /* a message as in protocol/span.h, for a node or from one */
     FRAME_END       /* the connection has ended; only made by the network */
 };
 
@@ -43,13 +42,13 @@ struct frame {
     enum frame_kind kind;
     uint64_t due_ns; /* it arrives not before */
     bool late;       /* the receiver had closed its side when this was sent */
-    uint64_t number;
+    uint32_t node;
     unsigned char key[KEY_SIZE];
     size_t n;
     char bytes[];
 };
 
-/* What lies between one agent and the kernel. Tests set what they like, at any time. */
+/* What lies between two ends. Tests set what they like, at any time. */
 struct path {
     uint64_t delay_ns, jitter_ns; /* of one way */
     bool cut;                     /* nothing passes; what was sent waits, as TCP sends it again */
@@ -61,11 +60,13 @@ struct path {
 struct wire {
     struct wire *next;
     unsigned number; /* each has another */
-    unsigned agent;  /* whose */
+    unsigned agent;  /* who dialed */
+    unsigned listener;
+    uint32_t node; /* whose key it showed to the kernel */
     struct path *path;
     unsigned char key[KEY_SIZE]; /* with which the agent knocked */
     bool closed[2];              /* that side has it closed, or was told that it has ended */
-    bool live;                   /* the kernel has taken its RESUME: for who owns that side */
+    bool live;                   /* the kernel has taken HELLO or RESUME: for who owns that side */
     bool forgotten;              /* something on the way has forgotten it, and tells nobody */
     struct flow {
         struct frame *first, **last;
@@ -80,12 +81,14 @@ struct network {
     unsigned numbers;
 };
 
-struct frame *frame_create(enum frame_kind kind, uint64_t number, const unsigned char *key,
+struct frame *frame_create(enum frame_kind kind, uint32_t node, const unsigned char *key,
                            struct slice bytes); /* key: KEY_SIZE bytes, or NULL */
 
 /* The agent dials: its knock is on the way. The wire lives until both sides have closed it. */
-struct wire *network_dial(struct network *net, unsigned agent, struct path *path,
+struct wire *network_dial(struct network *net, unsigned agent, unsigned listener, struct path *path,
                           const unsigned char *key, uint64_t now);
+/* NULL: it is over, and all that came on it is read. */
+struct wire *network_wire(const struct network *net, unsigned number);
 /* Takes f. `from` has not closed the wire. */
 void network_send(struct network *net, struct wire *w, enum side from, struct frame *f,
                   uint64_t now);

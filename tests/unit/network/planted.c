@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* planted.c - faults that a test plants. Those of the session are between the ends and session.c:
- * the linker takes these functions for the session's (ld --wrap). */
+/* planted.c - faults that a test plants. Those of the session and of base/beat.h are between the
+ * ends and these: the linker takes the functions here for theirs (ld --wrap). */
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/unit/network/fleet.h"
 
 enum planted planted;
+size_t letter_size;
 
-/* says: what the check says that finds it */
+/* says: what the check says that finds it; it depends on which end notices it first */
 static const struct {
-    const char *name, *says;
+    const char *name, *says, *or_says;
 } rows[PLANTED_KINDS] = {
     [PLANTED_NONE] = { "none", "" },
-    [PLANTED_TOLD_ONE_MORE] = { "told-one-more", "it acknowledges" },
+    [PLANTED_TOLD_ONE_MORE] = { "told-one-more", "was to come", "it acknowledges" },
     [PLANTED_RESUME_BEHIND] = { "resume-behind", "was to come" },
     [PLANTED_RESUME_ACKED] = { "resume-acked", "was to come" },
     [PLANTED_RESUME_HANDED] = { "resume-handed", "was to come" },
-    [PLANTED_FREED_EARLY] = { "freed-early", "it acknowledges" },
+    [PLANTED_FREED_EARLY] = { "freed-early", "it acknowledges", "it has received" },
     [PLANTED_OLD_CONNECTION] = { "old-connection", "was to come" },
     [PLANTED_TWO_CONNECTIONS] = { "two-connections", "has two live connections" },
     [PLANTED_VOIDED_KEY] = { "voided-key", "was admitted" },
@@ -29,6 +30,10 @@ static const struct {
     [PLANTED_NEWEST_ONLY] = { "newest-only", "was refused" },
     [PLANTED_TWO_REFUSALS] = { "two-refusals", "was refused" },
     [PLANTED_GIVES_UP] = { "gives-up", "an agent gave its kernel up" },
+    [PLANTED_NEVER_LONGER] = { "never-longer", "the network is whole" },
+    [PLANTED_FIRST_FORGOTTEN] = { "first-forgotten", "the kernel gave an agent up" },
+    [PLANTED_LOST_CHILD] = { "lost-child", "its parent is gone" },
+    [PLANTED_TWO_WAYS] = { "two-ways", "was to come" },
 };
 
 const char *planted_name(enum planted p)
@@ -36,9 +41,9 @@ const char *planted_name(enum planted p)
     return rows[p].name;
 }
 
-const char *planted_says(enum planted p)
+bool planted_is_found(enum planted p, const char *why)
 {
-    return rows[p].says;
+    return strstr(why, rows[p].says) || (rows[p].or_says && strstr(why, rows[p].or_says));
 }
 
 enum planted planted_of(const char *name)
@@ -49,22 +54,18 @@ enum planted planted_of(const char *name)
     return PLANTED_KINDS;
 }
 
-void letter_free(void *letter)
-{
-    struct letter *l = letter;
-
-    if (--l->refs == 0)
-        free(l);
-}
-
 /* ---- the session's functions ---- */
 
 uint64_t __real_session_tell(struct session *s);
 int __real_session_resume(struct session *s, uint64_t n, struct err *err);
 void *__real_session_next(struct session *s);
+int __real_session_keep(struct session *s, void *item, size_t size, struct err *err);
+uint64_t __real_beat_check(struct beat *b, uint64_t now);
 uint64_t __wrap_session_tell(struct session *s);
 int __wrap_session_resume(struct session *s, uint64_t n, struct err *err);
 void *__wrap_session_next(struct session *s);
+int __wrap_session_keep(struct session *s, void *item, size_t size, struct err *err);
+uint64_t __wrap_beat_check(struct beat *b, uint64_t now);
 
 uint64_t __wrap_session_tell(struct session *s)
 {
@@ -90,4 +91,33 @@ void *__wrap_session_next(struct session *s)
     if (planted == PLANTED_FREED_EARLY && s->connected && session_acked(s, s->handed, &err) < 0)
         abort();
     return __real_session_next(s);
+}
+
+/* No fault: what the kernel sends counts as large as it says that it is. */
+int __wrap_session_keep(struct session *s, void *item, size_t size, struct err *err)
+{
+    return __real_session_keep(s, item, letter_size ? letter_size : size, err);
+}
+
+/* The kernel's. */
+uint64_t __wrap_beat_check(struct beat *b, uint64_t now)
+{
+    const uint64_t late = __real_beat_check(b, now);
+
+    return planted == PLANTED_OWN_STOP ? 0 : late;
+}
+
+void __real_reparent_away(struct to_agents *out, struct node_link *link);
+void __wrap_reparent_away(struct to_agents *out, struct node_link *link);
+
+/* Who is reached through an agent whose connection has ended comes back by itself. */
+void __wrap_reparent_away(struct to_agents *out, struct node_link *link)
+{
+    __real_reparent_away(out, link);
+    for (size_t k = 1; planted == PLANTED_LOST_CHILD && k < out->fan.nodes->n; k++) {
+        struct node_link *child = out->fan.nodes->link[k];
+
+        if (child->reparent == REPARENT_DONE && child->parent == link)
+            node_failures_lose(kernel_end_agents(), child, "its parent is gone");
+    }
 }

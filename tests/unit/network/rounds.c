@@ -52,6 +52,9 @@ static void add(struct fleet_counts *sum, const struct fleet_counts *c)
     sum->full += c->full;
     sum->given_up += c->given_up;
     sum->second_key += c->second_key;
+    sum->engines += c->engines;
+    sum->children += c->children;
+    sum->orphans += c->orphans;
 }
 
 bool rounds_run(const struct rounds *r, struct fleet_counts *sum, char why[static 400])

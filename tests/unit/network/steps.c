@@ -7,12 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "protocol/span_fields.h"
 #include "tests/unit/network/fleet.h"
 
 #define CALM_NS    (600 * NS_PER_S) /* in which all must arrive at the end */
 #define WORK       200u             /* of a thousand steps */
-#define TROUBLES   5u               /* 2 of a thousand steps, or 4, … */
+#define TROUBLES   6u               /* 1 of a thousand steps, or 2, … */
 #define SIDE_COUNT 2
+#define DELAYS     12u /* a millisecond, two, and so on */
 
 /* For who replays a seed. */
 static void PRINTF_LIKE(2, 3) trace(const struct fleet *f, const char *format, ...)
@@ -50,7 +52,7 @@ static uint64_t process_due_ns(const struct fleet *f, unsigned who)
 {
     if (is_stopped(f, who))
         return f->goes_on_ns[who];
-    return who == FLEET_AGENTS ? kernel_end_due_ns(f) : agent_end_due_ns(f, who);
+    return who == FLEET_KERNEL ? kernel_end_due_ns(f) : agent_end_due_ns(f, who);
 }
 
 static void advance(struct fleet *f)
@@ -59,33 +61,40 @@ static void advance(struct fleet *f)
 
     for (unsigned i = 0; i <= FLEET_AGENTS; i++)
         due = clock_earlier(due, process_due_ns(f, i));
-    for (unsigned i = 0; i < FLEET_AGENTS; i++)
-        due = clock_earlier(due, f->heals_ns[i]);
+    for (unsigned k = 0; k < FLEET_PATHS; k++)
+        due = clock_earlier(due, f->heals_ns[k]);
     if (due > f->now)
         f->now = due;
 }
 
 /* ---- processes that are stopped, and go on ---- */
 
+/* Who listens at the end of a path. */
+static unsigned listener_of(unsigned path)
+{
+    return path < FLEET_AGENTS ? FLEET_KERNEL : fleet_parent(path - FLEET_AGENTS);
+}
+
 static void set_reading(struct fleet *f, unsigned who, uint64_t from_ns)
 {
-    for (unsigned i = 0; i < FLEET_AGENTS; i++)
-        if (who == FLEET_AGENTS)
-            f->path[i].reads_from_ns[SIDE_KERNEL] = from_ns;
-        else if (who == i)
-            f->path[i].reads_from_ns[SIDE_AGENT] = from_ns;
+    for (unsigned k = 0; k < FLEET_PATHS; k++) {
+        if (who == k % FLEET_AGENTS && who != FLEET_KERNEL)
+            f->path[k].reads_from_ns[SIDE_AGENT] = from_ns;
+        if (who == listener_of(k))
+            f->path[k].reads_from_ns[SIDE_KERNEL] = from_ns;
+    }
 }
 
 static void disturb(struct fleet *f, unsigned who)
 {
     for (unsigned i = 0; i < FLEET_AGENTS; i++)
-        if (who == i || who == FLEET_AGENTS)
+        if (who == i || who == FLEET_KERNEL)
             check_disturbed(f, i);
 }
 
 static void stop(struct fleet *f, unsigned who)
 {
-    trace(f, "%u is stopped (%u: the kernel)", who, FLEET_AGENTS);
+    trace(f, "%u is stopped (%u: the kernel)", who, FLEET_KERNEL);
     f->goes_on_ns[who] = f->now + some_time(f);
     f->stopped_ns[who] = f->now;
     set_reading(f, who, UINT64_MAX);
@@ -98,25 +107,28 @@ static void go_on(struct fleet *f, unsigned who)
     f->goes_on_ns[who] = UINT64_MAX;
     set_reading(f, who, f->now);
     disturb(f, who);
-    if (who == FLEET_AGENTS)
+    if (who == FLEET_KERNEL)
         check_slept(f, f->now - f->stopped_ns[who]);
 }
 
-static void heal(struct fleet *f, unsigned i)
+static void heal(struct fleet *f, unsigned path)
 {
-    trace(f, "agent %u is reached again", i);
-    f->heals_ns[i] = UINT64_MAX;
-    path_heal(&f->path[i], f->now);
-    check_disturbed(f, i);
+    trace(f, "agent %u is reached again (by path %u)", path % FLEET_AGENTS, path);
+    f->heals_ns[path] = UINT64_MAX;
+    path_heal(&f->path[path], f->now);
+    check_disturbed(f, path % FLEET_AGENTS);
 }
 
 /* ---- trouble ---- */
 
-static void cut(struct fleet *f, unsigned i)
+/* Path: of an agent to the kernel, or to its parent. */
+static void cut(struct fleet *f, unsigned path)
 {
-    trace(f, "agent %u is cut off", i);
-    f->path[i].cut = true;
-    f->heals_ns[i] = f->now + some_time(f);
+    if (f->path[path].cut)
+        return;
+    trace(f, "path %u is cut off, of agent %u", path, path % FLEET_AGENTS);
+    f->path[path].cut = true;
+    f->heals_ns[path] = f->now + some_time(f);
     f->counts.cuts++;
 }
 
@@ -134,13 +146,14 @@ static void break_wires(struct fleet *f, unsigned i, bool tell)
     check_disturbed(f, i);
 }
 
-static void change_path(struct fleet *f, unsigned i)
+/* The longest ways there and back take longer than an attempt may at first. */
+static void change_path(struct fleet *f, unsigned path)
 {
-    struct path *p = &f->path[i];
+    struct path *p = &f->path[path];
     const enum side side = (enum side)dice_roll(&f->dice, SIDE_COUNT);
 
-    p->delay_ns = NS_PER_MS << dice_roll(&f->dice, 9);
-    p->jitter_ns = dice_roll(&f->dice, p->delay_ns);
+    p->delay_ns = NS_PER_MS << dice_roll(&f->dice, DELAYS);
+    p->jitter_ns = dice_roll(&f->dice, p->delay_ns > NS_PER_S ? NS_PER_S / 4 : p->delay_ns);
     p->slow_ns[side] = dice_chance(&f->dice, 300) ? dice_roll(&f->dice, 100 * NS_PER_MS) : 0;
 }
 
@@ -162,7 +175,7 @@ static void send_thief(struct fleet *f, unsigned i)
 
     leave_thief(f);
     trace(f, "somebody dials with a key of agent %u", i);
-    f->thief = network_dial(&f->net, i, &f->path[i], key, f->now);
+    f->thief = network_dial(&f->net, i, FLEET_KERNEL, &f->path[i], key, f->now);
     f->counts.thieves++;
 }
 
@@ -178,15 +191,49 @@ static void thief_takes(struct fleet *f, const struct frame *frame)
  */
 static void thief_resumes(struct fleet *f)
 {
+    struct span m = { .kind = SPAN_RESUME, .v[F_RESUME_VERSION].u64 = SPAN_VERSION };
     const struct wire *w = f->thief;
+    struct buf message = BUF_INIT;
     unsigned char next[KEY_SIZE];
+    struct err err = { "" };
 
     if (!w || !f->thief_waits || memcmp(f->checks.valid[w->agent], w->key, KEY_SIZE) == 0)
         return;
     f->thief_waits = false;
     dice_bytes(&f->dice, next, KEY_SIZE);
-    network_send(&f->net, f->thief, SIDE_AGENT, frame_create(FRAME_RESUME, 0, next, slice_text("")),
-                 f->now);
+    m.v[F_RESUME_NUMBER].u64 = f->kernel.node[w->agent].number;
+    m.v[F_RESUME_RECEIVED].u64 = kernel_end_session(f, w->agent)->acked; /* it has read along */
+    m.v[F_RESUME_NEXT].s = slice_of(next, KEY_SIZE);
+    if (span_encode(&m, &message, &err) < 0)
+        abort();
+    network_send(&f->net, f->thief, SIDE_AGENT,
+                 frame_create(FRAME_SPAN, ROUTE_KERNEL, NULL, buf_slice(&message)), f->now);
+    buf_release(&message);
+}
+
+static void crash(struct fleet *f, unsigned i)
+{
+    if (f->agent[i].state == AGENT_OVER)
+        return;
+    trace(f, "agent %u crashes", i);
+    agent_end_crash(f, i);
+    check_disturbed(f, i);
+    f->counts.crashes++;
+}
+
+static void start_all(struct fleet *f);
+
+/* The engine is stopped, and another one comes: the only way back into a tree. */
+static void another_engine(struct fleet *f)
+{
+    trace(f, "another engine comes");
+    leave_thief(f);
+    kernel_end_forget(f);
+    for (unsigned i = 0; i < FLEET_AGENTS; i++)
+        if (f->agent[i].state != AGENT_OVER)
+            agent_end_crash(f, i);
+    start_all(f);
+    f->counts.engines++;
 }
 
 static void trouble(struct fleet *f)
@@ -195,24 +242,24 @@ static void trouble(struct fleet *f)
     /* nothing that may take longer than the kernel waits, where there is but one of an agent */
     const uint64_t roll = f->carried ? 20 + dice_roll(&f->dice, 35) : dice_roll(&f->dice, 100);
 
-    if (roll < 20 && !f->path[i].cut)
-        cut(f, i);
+    if (roll < 20)
+        cut(f, dice_chance(&f->dice, 700) ? i : FLEET_AGENTS + i);
     else if (roll < 45)
         break_wires(f, i, true);
     else if (roll < 55)
         break_wires(f, i, false);
     else if (roll < 65 && !is_stopped(f, i))
         stop(f, i);
-    else if (roll < 70 && !is_stopped(f, FLEET_AGENTS))
-        stop(f, FLEET_AGENTS);
-    else if (roll < 72 && f->agent[i].state != AGENT_OVER) {
-        trace(f, "agent %u crashes", i);
-        agent_end_crash(f, i);
-        f->counts.crashes++;
-    } else if (roll < 82)
+    else if (roll < 70 && !is_stopped(f, FLEET_KERNEL))
+        stop(f, FLEET_KERNEL);
+    else if (roll < 73)
+        crash(f, i);
+    else if (roll < 82)
         send_thief(f, i);
+    else if (roll < 90)
+        another_engine(f);
     else
-        change_path(f, i);
+        change_path(f, (unsigned)dice_roll(&f->dice, FLEET_PATHS));
 }
 
 /* ---- work ---- */
@@ -231,9 +278,9 @@ static void work(struct fleet *f)
     const unsigned i = (unsigned)dice_roll(&f->dice, FLEET_AGENTS + 1);
     const unsigned rank = (unsigned)dice_roll(&f->dice, FLEET_RANKS);
 
-    if (is_stopped(f, i) || (f->carried && (i == 0 || i == FLEET_AGENTS)))
+    if (is_stopped(f, i) || (f->carried && (i == 0 || i == FLEET_KERNEL)))
         return;
-    if (i == FLEET_AGENTS)
+    if (i == FLEET_KERNEL)
         kernel_end_order(f, some_size(f));
     else if (f->agent[i].state != AGENT_OVER && !agent_end_print(f, i, rank, some_size(f)))
         f->counts.full++;
@@ -241,27 +288,45 @@ static void work(struct fleet *f)
 
 /* ---- steps ---- */
 
-static void start(struct fleet *f, unsigned i)
+static void start(struct fleet *f, unsigned i, bool in_tree)
 {
     unsigned char key[KEY_SIZE];
 
     dice_bytes(&f->dice, key, sizeof key);
     memcpy(f->checks.valid[i], key, KEY_SIZE);
     f->checks.met_ns[0][i] = f->checks.met_ns[1][i] = f->now;
-    kernel_end_start(f, i, key);
+    kernel_end_start(f, i, key, in_tree);
     agent_end_start(f, i, key);
+}
+
+/* Nodes of one engine follow each other. */
+static void start_all(struct fleet *f)
+{
+    for (unsigned i = 0; i < FLEET_AGENTS; i++) {
+        start(f, i, true);
+        check_disturbed(f, i);
+    }
+}
+
+static const char *name_of(const struct frame *frame)
+{
+    static const char *const names[] = { "knock", "admitted", "refused", "", "end" };
+
+    if (frame->kind == FRAME_SPAN)
+        return span_info((unsigned char)frame->bytes[1])->name;
+    return names[frame->kind];
 }
 
 static void deliver(struct fleet *f, const struct arrival *a)
 {
-    static const char *const kinds[] = { "knock",   "admitted", "refused", "RESUME",
-                                         "WELCOME", "message",  "BEAT",    "end" };
-
-    trace(f, "connection %u: %s %" PRIu64 " to the %s", a->wire->number, kinds[a->frame->kind],
-          a->frame->number, a->to == SIDE_KERNEL ? "kernel" : "agent");
+    trace(f, "connection %u: %s of node %d from %u to %u", a->wire->number, name_of(a->frame),
+          (int)a->frame->node, a->to == SIDE_KERNEL ? a->wire->agent : a->wire->listener,
+          a->to == SIDE_KERNEL ? a->wire->listener : a->wire->agent);
     f->counts.frames++;
-    if (a->to == SIDE_KERNEL)
+    if (a->to == SIDE_KERNEL && a->wire->listener == FLEET_KERNEL)
         kernel_end_take(f, a->wire, a->frame);
+    else if (a->to == SIDE_KERNEL)
+        agent_tree_child(f, a->wire->listener, a->wire, a->frame);
     else if (a->wire == f->thief)
         thief_takes(f, a->frame);
     else
@@ -275,7 +340,7 @@ static void tick(struct fleet *f, unsigned who)
         return;
     if (is_stopped(f, who))
         go_on(f, who);
-    else if (who == FLEET_AGENTS)
+    else if (who == FLEET_KERNEL)
         kernel_end_tick(f);
     else
         agent_end_tick(f, who);
@@ -283,11 +348,15 @@ static void tick(struct fleet *f, unsigned who)
 
 static void tick_all(struct fleet *f)
 {
+    for (unsigned k = 0; k < FLEET_PATHS; k++)
+        if (f->heals_ns[k] <= f->now)
+            heal(f, k);
     for (unsigned i = 0; i < FLEET_AGENTS; i++) {
-        if (f->heals_ns[i] <= f->now)
-            heal(f, i);
-        if (f->agent[i].state == AGENT_OVER && f->kernel.node[i].lost)
-            start(f, i); /* its engine gives another */
+        if (f->agent[i].state != AGENT_OVER)
+            continue;
+        kernel_end_ended(f, i);
+        if (f->kernel.node[i].lost)
+            start(f, i, false); /* its engine gives another */
     }
     for (unsigned i = 0; i <= FLEET_AGENTS; i++)
         tick(f, i);
@@ -321,10 +390,10 @@ static void calm_down(struct fleet *f)
     for (unsigned i = 0; i <= FLEET_AGENTS; i++)
         if (is_stopped(f, i))
             go_on(f, i);
-    for (unsigned i = 0; i < FLEET_AGENTS; i++) {
-        f->path[i].slow_ns[0] = f->path[i].slow_ns[1] = 0;
-        if (f->path[i].cut)
-            heal(f, i);
+    for (unsigned k = 0; k < FLEET_PATHS; k++) {
+        f->path[k].slow_ns[0] = f->path[k].slow_ns[1] = 0;
+        if (f->path[k].cut)
+            heal(f, k);
     }
 }
 
@@ -333,15 +402,15 @@ void fleet_begin(struct fleet *f, const struct rounds *r, uint64_t seed)
     *f = (struct fleet){ .now = NS_PER_S, .seed = seed, .dice = { seed }, .traced = r->traced };
     planted = r->planted;
     f->net.dice = &f->dice;
-    f->trouble = 2u << dice_roll(&f->dice, TROUBLES);
-    beat_init(&f->kernel.beat, FLEET_TIMEOUT_NS, f->now);
+    f->trouble = 1u << dice_roll(&f->dice, TROUBLES);
+    kernel_end_open(f);
     for (unsigned i = 0; i <= FLEET_AGENTS; i++)
         f->goes_on_ns[i] = UINT64_MAX;
-    for (unsigned i = 0; i < FLEET_AGENTS; i++) {
-        f->heals_ns[i] = UINT64_MAX;
-        change_path(f, i);
-        start(f, i);
+    for (unsigned k = 0; k < FLEET_PATHS; k++) {
+        f->heals_ns[k] = UINT64_MAX;
+        change_path(f, k);
     }
+    start_all(f);
 }
 
 void fleet_run(struct fleet *f, const struct rounds *r, uint64_t seed)
