@@ -61,7 +61,7 @@ def test_install_for_a_user_makes_a_kernel_that_jupyter_finds_and_runs(cellspan)
     )
     assert done.returncode == 0, done.stderr.decode()
     first, second = nbformat.read(str(notebook), 4).cells
-    assert [cell.outputs[0].data["text/plain"] for cell in (first, second)] == ["42", "[0, 1]"]
+    assert [cell.outputs[-1].data["text/plain"] for cell in (first, second)] == ["42", "[0, 1]"]
 
 
 def test_install_takes_name_display_name_prefix_and_python(cellspan, tmp_path):

@@ -257,8 +257,8 @@ def test_a_notebook_without_a_page_keeps_the_last_state(execute):  # noqa: F811
     cell = execute(PANEL + "for i in range(10):\n    clear_output(wait=True)\n    display(HTML('%d' % i))\n    print('line', i)\n    time.sleep(0.05)\nclear_output(wait=True)").cells[0]
     outputs = [o for o in cell.outputs if "cellspan-status" not in o.data.get("text/html", "")]  # it may be slow
     assert [o.output_type for o in outputs] == ["display_data"] * 6
-    lines = by_rank(cell.outputs[1].data["text/plain"])
-    assert [lines[rank][-1] for rank in range(4)] == ["line 9"] * 4 and tabs(cell.outputs[1].data)["3"][1] == "line 9\n"
+    lines = by_rank(outputs[1].data["text/plain"])
+    assert [lines[rank][-1] for rank in range(4)] == ["line 9"] * 4 and tabs(outputs[1].data)["3"][1] == "line 9\n"
 
 
 @pytest.mark.parametrize("clean", [False, True])
