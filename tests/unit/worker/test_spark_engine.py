@@ -5,6 +5,9 @@ import contextlib
 import json
 import os
 import pickle
+import platform
+import re
+import socket
 import stat
 import subprocess
 import sys
@@ -15,6 +18,7 @@ from unittest import mock
 import cloudpickle
 import pytest
 from cellspan._base import spark_tasks
+from cellspan._install import offer
 from cellspan._launch import spark, spark_notebook, spark_slots, spark_task
 from cellspan._launch.launcher import Cannot, Failed
 from cellspan._worker import spark_jobs, spark_session
@@ -188,6 +192,26 @@ def test_a_task_that_spark_starts_again_ends_at_once(sent, tmp_path):
     with pytest.raises(RuntimeError, match="again"):
         run_task(sent, tmp_path, Context(attempt=1))
     assert not os.path.exists(tmp_path / "tells")
+
+
+@pytest.mark.parametrize("never", ["never", ""])
+def test_an_executor_that_lacks_cellspan_and_gets_none_is_named(tmp_path, monkeypatch, never):
+    """What the engine really sends, from an installation that the executor does not see."""
+    agent = tmp_path / "cellspan-agent"
+    agent.write_text("#!/bin/sh\necho cellspan-agent 9.9\n")
+    agent.chmod(0o755)
+    monkeypatch.setenv("CELLSPAN_INSTALL", never)
+    monkeypatch.delenv("CELLSPAN_REMOTE_PREFIX", raising=False)
+    monkeypatch.setattr(offer.payload, "packages", list)
+    monkeypatch.setattr(offer.payload, "chosen", lambda *_: [(platform.machine(), b"", "", "", "a wheel is needed")])
+    sent = offer.made(str(agent))
+    agent.unlink()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(RuntimeError) as raised:
+        spark_task.run(iter([(1, "2a:secret")]), Context(), sent, [], {}, "/")
+    text, whole = spark.failure_of_job("PythonException: …\nRuntimeError: %s\n\tat org…" % raised.value)
+    why = "CELLSPAN_INSTALL is never on the notebook's machine" if never else "a wheel is needed"
+    assert whole and re.match(r"\S+: there is no cellspan-agent: install cellspan 9.9 there, or set CELLSPAN_REMOTE_PREFIX .*; it can't be sent there: %s \(Spark" % why, text)
 
 
 def test_an_executor_needs_no_cellspan(sent, tmp_path):
@@ -563,6 +587,13 @@ def test_a_session_that_has_ended_is_named(session):
         spark.main(launch)
 
 
+def test_a_session_that_is_stopped_under_the_ranks_is_named(session):
+    session([2], fails="org.apache.spark.SparkException: Job 0 cancelled because SparkContext was shut down\n\tat org…")
+    with pytest.raises(Failed, match="^the notebook's Spark session was stopped, and its ranks have ended with it: make a session") as error:
+        spark.main(Launch("", 2))
+    assert error.value.whole
+
+
 def test_why_the_job_of_the_session_failed_is_told(session):
     session([2], fails="RuntimeError: cellspan: agent 0 on h1: it broke\n")
     with pytest.raises(Failed, match="^h1: it broke"):
@@ -583,6 +614,31 @@ def test_the_job_of_an_engine_that_is_gone_is_cancelled(session, monkeypatch):
     with pytest.raises(Failed, match="the notebook's Python is gone"):  # what is shown then is nothing: the end is wanted
         spark.main(launch)
     assert seen.lasts.wait(LIMIT) and set(seen.cancelled) == {seen.groups[0][0]}
+
+
+def test_home_that_dies_under_the_ranks_ends_the_engine(monkeypatch, tmp_path):
+    """Its end of the socket closes, whatever it was killed by."""
+    monkeypatch.chdir(tmp_path)  # a socket's own path may have 107 bytes
+    (tmp_path / "told").write_text(json.dumps({"master": "spark://h:7077", "classic": str(tmp_path / "home")}))
+    monkeypatch.setenv(spark_notebook.VARIABLE, str(tmp_path / "told"))
+    asked = []
+
+    def home():
+        link = listens.accept()[0]
+        with link, link.makefile("rb") as lines:
+            for line in lines:
+                asked.append(json.loads(line))
+                if "run" in asked[-1]:
+                    break
+                link.sendall(b'{"slots": 2, "busy": 0, "stopped": false, "conf": {}, "patience": 600}\n')
+
+    with socket.socket(socket.AF_UNIX) as listens:
+        listens.bind("home")
+        listens.listen()
+        threading.Thread(target=home, daemon=True).start()
+        with pytest.raises(Failed, match="^the notebook's Python is gone, and with it the session .*: make a session, then run the cell again"):
+            spark.main(Launch("", 2))
+    assert asked[-1]["run"]["secrets"] == ["2a:0", "2a:1"]
 
 
 def test_home_tells_of_its_session_in_a_file_of_its_own(monkeypatch, session, tmp_path):

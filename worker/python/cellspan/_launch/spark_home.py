@@ -8,11 +8,16 @@ import base64
 import errno
 import json
 import os
+import re
 import socket
 import threading
 
 from . import spark
 from .launcher import Failed, passed_on
+
+STOPPED = ("the notebook's Spark session was stopped, and its ranks have ended with it: make a session, if there is none, and run a cell with "
+           "`%%distribute --on spark`")
+STOPPED_AS = re.compile(r"SparkContext was shut down")  # Spark's words
 
 
 class Home:
@@ -82,4 +87,4 @@ def run_agents(launch, home, **more):
         **more,
     }})
     if "failed" in answer:
-        raise Failed(*spark.failure_of_job(answer["failed"]))
+        raise Failed(STOPPED, whole=True) if STOPPED_AS.search(answer["failed"]) else Failed(*spark.failure_of_job(answer["failed"]))
