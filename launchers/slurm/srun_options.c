@@ -147,6 +147,19 @@ static unsigned notice_of(const char *value)
     return at ? (unsigned)strtoul(at + 1, NULL, 10) : SIGNAL_BEFORE;
 }
 
+/* "B:USR1@120" is for the script of a batch job, which srun has none of. */
+static int check_signal(const char *word, const char *value, struct err *err)
+{
+    const char *const colon = strchr(value, ':'), *const b = strpbrk(value, "Bb:");
+
+    if (!colon || b == colon)
+        return 0;
+    return err_set(err,
+                   "%s: with B: Slurm tells a batch job's script alone, and no rank would hear of "
+                   "it; write --signal=%s",
+                   word, colon + 1);
+}
+
 static int note_value(struct slurm_options *o, const struct srun_option *row, const char *word,
                       const char *value, struct err *err)
 {
@@ -162,8 +175,11 @@ static int note_value(struct slurm_options *o, const struct srun_option *row, co
         n = value ? strtoul(value, &end, 10) : 0;
         o->n_nodes = value && end != value && !*end && n <= 65536 ? (unsigned)n : 0;
     }
-    if (strcmp(row->name, "signal") == 0)
+    if (strcmp(row->name, "signal") == 0) {
         o->notice = notice_of(value);
+        if (check_signal(word, value, err) < 0)
+            return -1;
+    }
     if (strcmp(row->name, "export") == 0 &&
         (!value || (strcmp(value, "ALL") != 0 && strncmp(value, "ALL,", 4) != 0)))
         return err_set(

@@ -36,6 +36,8 @@ static const struct options_case options_cases[] = {
     { "--signal=15@90", "", NULL },
     { "--signal=100@90", "", NULL },
     { "--signal=TERM@90", "", NULL },
+    { "--signal=B:USR1@120", NULL, "no rank would hear of it; write --signal=USR1@120" },
+    { "--signal RB:10", NULL, "--signal: with B: Slurm tells a batch job's script alone" },
     { "--export=NONE", NULL, "--export=ALL" },
     { "--export=ALLES", NULL, "--export=ALLES" },
     { "--ntasks=3", NULL, "--ntasks=3" },
