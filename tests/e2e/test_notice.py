@@ -5,9 +5,13 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
+import tempfile
 
+import pytest
 from client import values
+from engines import HOST_TOOLS, Hosts, bring_up
 
 TRAIN = """%%distribute -n 3 --gather
 import cellspan, itertools, os, signal, time
@@ -118,12 +122,19 @@ wait || wait
 """
 
 
-def test_an_engine_tells_of_it(fresh, tmp_path):
+@pytest.fixture
+def spare(tmp_path):
+    """(The environment for an engine `spare`, which starts one agent here; a fifo from which it takes its lines)."""
     lines, engine = tmp_path / "lines", tmp_path / "cellspan-launch-spare"
     os.mkfifo(lines)
     engine.write_text(ENGINE % lines)
     engine.chmod(0o755)
-    nb = fresh(env={"PATH": "%s:%s" % (tmp_path, os.environ["PATH"])})
+    return {"PATH": "%s:%s" % (tmp_path, os.environ["PATH"])}, lines
+
+
+def test_an_engine_tells_of_it(fresh, spare):
+    env, lines = spare
+    nb = fresh(env=env)
     cell = nb.start(TRAIN.replace("-n 3", "-n 2 --on spare"))
     nb.wait_ranks(cell, "begun", 2)
     with open(lines, "w", encoding="utf-8") as file:
@@ -134,6 +145,73 @@ def test_an_engine_tells_of_it(fresh, tmp_path):
     nb.wait(cell).assert_ok()
     assert re.search(r"cellspan: spare will be gone in \d+ s: the price rose\n", cell.stderr)
     assert len({step for step, in values(cell)}) == 1 and "the checkpoint is whole" in cell.stderr
+
+
+@pytest.mark.parametrize("does, why", [
+    ("time.sleep(600)", "save() had not ended on ranks 0-1"),
+    ("0 / (1 - cellspan.rank())", "save() failed on rank 1: ZeroDivisionError: division by zero"),
+])
+def test_the_machine_goes_before_the_checkpoint_is_whole(fresh, spare, does, why):
+    """fn is too slow, or raises."""
+    env, lines = spare
+    nb = fresh(env=env)
+    cell = nb.start("%%distribute -n 2 --on spare\nimport cellspan, time\n@cellspan.on_notice\ndef save():\n    print('saves', flush=True)\n    "
+                    + does + "\nprint('begun', flush=True)\nwhile True:\n    time.sleep(0.02)\n    cellspan.step()")
+    nb.wait_ranks(cell, "begun", 2)
+    with open(lines, "w", encoding="utf-8") as file:
+        file.write("notice 0 600 the price rose\n")
+        file.flush()
+        nb.wait_ranks(cell, "saves", 2)
+        if "/" in does:
+            nb.wait_shown(cell, "cellspan: the checkpoint is not whole: " + why)
+        file.write("gone 0 it was powered off\n")
+    nb.wait(cell).assert_error("MachineLeaves")
+    assert "spare was to leave (the price rose); the checkpoint is not whole: " + why in cell.error["evalue"], cell.shown
+
+
+def test_a_rank_that_comes_too_late(fresh, gate):
+    """Rank 1 does not call step() in half of the time."""
+    nb = fresh()
+    cell = nb.start("%%distribute -n 2 --gather\nimport cellspan, os, time\nran, n = [], 0\ncellspan.on_notice(lambda: ran.append(n))\n"
+                    "print('begun', flush=True)\nwhile not os.path.exists(" + repr(str(gate.path)) + "):\n    time.sleep(0.02)\n"
+                    "    if cellspan.rank() == 0:\n        cellspan.step()\nfor _ in range(9):\n    cellspan.step()\nran")
+    nb.wait_ranks(cell, "begun", 2)
+    notice(nb, "--seconds", "20", "--text", "spot")
+    nb.wait_shown(cell, "did not run: ")
+    assert "<lambda>() did not run: rank 1 had not called cellspan.step() within half of the time" in cell.stderr, cell.shown
+    gate.open()
+    assert values(nb.wait(cell).assert_ok()) == [[], []], "all go on, and it does not run later"
+
+
+def test_another_notice_in_the_same_cell_does_not_repeat_it(fresh, gate):
+    nb = fresh()
+    cell = nb.start(TRAIN.replace("    if saved:\n", "    if os.path.exists(%r):\n" % str(gate.path)))
+    nb.wait_ranks(cell, "begun", 3)
+    notice(nb, "--seconds", "600", "--text", "spot")
+    nb.wait_shown(cell, "cellspan: the checkpoint is whole: ")
+    notice(nb, "--seconds", "500", "--text", "again")
+    nb.wait_shown(cell, " s: again")
+    gate.open()
+    assert {len(steps) for steps in values(nb.wait(cell).assert_ok())} == {1}, cell.shown
+
+
+@pytest.fixture
+def apart(monkeypatch):
+    """Two hosts that share no /tmp, where each agent has its socket. The files of these hosts are elsewhere."""
+    monkeypatch.setattr(tempfile, "tempdir", "/var/tmp")
+    yield from bring_up(lambda: Hosts(2, private=("/tmp",)), HOST_TOOLS)
+
+
+def test_a_hook_on_another_host(fresh, apart):
+    nb = fresh(env=apart.variables())
+    cell = nb.start(TRAIN.replace("-n 3", "-n 4 --on ssh:h1,h2"))
+    nb.wait_ranks(cell, "begun", 4)
+    said = apart.exec("h2", shutil.which("cellspan"), "notice", "--seconds", "600", "--text", "spot").stdout
+    assert said == "1 agent was told\n"
+    nb.wait(cell).assert_ok()
+    assert re.findall(r"cellspan: (.*) will be gone in \d+ s: spot\n", cell.stderr) == ["h2"], cell.shown
+    (step,) = {step for step, in values(cell)}
+    assert "cellspan: the checkpoint is whole: save() has run on all 4 ranks, in step %d" % step in cell.stderr, cell.shown
 
 
 def test_nobody_is_told():

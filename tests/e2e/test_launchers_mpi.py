@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The launcher mpi alone: what it refuses before anything starts, and hostfiles with a host twice, with both MPIs."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from engines import missing
+
+INSTALL = "`apt install openmpi-bin`, or `conda install -c conda-forge openmpi`"
+
+
+@pytest.fixture
+def stand_in(tmp_path):
+    """Makes an mpirun of this text, alone on PATH; gives the environment."""
+    def make(text):
+        folder = tmp_path / "bin"
+        folder.mkdir()
+        if text:
+            (folder / "mpirun").write_text("#!/bin/sh\n" + text)
+            (folder / "mpirun").chmod(0o755)
+        return {"PATH": str(folder)}
+
+    return make
+
+
+@pytest.mark.parametrize("text, said", [
+    ("", "no MPI is here: there is neither mpirun nor mpiexec on PATH"),
+    ("echo 'mpirun (Open MPI) 1.6.5'", "is of Open MPI 1.6, which is too old: 1.8 or later is needed"),
+    ("echo 'HYDRA build details:'; echo '    Version:     1.4.1'", "is of MPICH 1.4, which is too old: 3.0 or later is needed"),
+])
+def test_what_to_install_is_said(launch, stand_in, text, said):
+    one = launch("mpi", spec="-n 2", env=stand_in(text))
+    assert one.wait() == 2 and one.out == [], one.said()
+    assert said in one.errors[0] and one.errors[0].endswith("or install one: " + INSTALL), one.said()
+
+
+@pytest.mark.parametrize("spec, said", [
+    ("-n 2 --mca rmaps_base_mapping_policy slot", "--mca rmaps_base_mapping_policy can't be used here: cellspan itself starts one agent on each node"),
+    ("-n 2 hostname", "hostname can't be used here: cellspan itself says which program runs"),
+])
+def test_what_mpirun_may_not_be_told_is_named(launch, stand_in, spec, said):
+    one = launch("mpi", spec=spec, env=stand_in("echo 'mpirun (Open MPI) 4.1.4'"))
+    assert one.wait() == 2 and one.out == [], one.said()
+    assert said in one.errors[0], one.said()
+
+
+@pytest.fixture(params=["openmpi", "mpich"])
+def mpirun(request, hosts, stand_in, tmp_path):
+    """Runs the launcher with one MPI and a hostfile of these lines; gives (the MPI's name, the launch, its exit status)."""
+    name = request.param
+    program = "/usr/bin/mpirun." + name
+    if missing((program,)):
+        pytest.skip("%s is not installed" % name)
+    env = stand_in('exec %s "$@"\n' % program)
+    env["PATH"] += ":" + os.environ["PATH"]
+    if name == "openmpi":
+        options = "--allow-run-as-root --mca plm_rsh_args '-F %s' --mca oob_tcp_if_include %s.0/24" % (hosts.ssh_config, hosts.network)
+    else:
+        options = "-iface %s-br" % hosts.prefix
+        env["HYDRA_LAUNCHER_EXTRA_ARGS"] = "-F %s" % hosts.ssh_config
+
+    def run(launch, lines, n="", ends=False):
+        (tmp_path / "F").write_text("".join(line + "\n" for line in lines))
+        one = launch("mpi", spec="%s %s %s %s" % (n, "--hostfile" if name == "openmpi" else "-f", tmp_path / "F", options), env=env)
+        if ends in (True, name):
+            return name, one, one.wait()
+        one.wait_line("node [01] h3$")
+        one.wait_line("node [01] h1$")
+        return name, one, one.end()
+
+    return run
+
+
+def nodes(one):
+    """What the launcher says: how many, and the names."""
+    said = [line.split() for line in one.out]
+    return [words[1] for words in said if words[0] == "nodes"], sorted(words[2] for words in said if words[0] == "node")
+
+
+def test_a_host_that_is_named_again_next_to_itself_has_one_agent(launch, mpirun):
+    _, one, status = mpirun(launch, ["h1", "h1", "h3", "h3"])
+    assert (status, nodes(one)) == (0, (["2"], ["h1", "h3"])), one.said()
+
+
+def test_a_host_that_is_named_again_with_others_in_between(launch, mpirun):
+    """Open MPI takes it for the same. MPICH would not."""
+    name, one, status = mpirun(launch, ["h1", "h3", "h1"], ends="mpich")
+    if name == "openmpi":
+        assert (status, nodes(one)) == (0, (["2"], ["h1", "h3"])), one.said()
+    else:
+        assert status == 2 and "/F names h1 twice, with other hosts in between" in one.errors[0], one.said()
+        assert one.errors[0].endswith("name each host once") and one.out == [], one.said()
+    _, one, status = mpirun(launch, ["h1", "h3", "h1"], "-n 2")
+    assert (status, nodes(one)) == (0, (["2"], ["h1", "h3"])), one.said()
+
+
+def test_more_agents_than_hosts_of_which_one_is_named_twice(launch, mpirun):
+    _, one, status = mpirun(launch, ["h1", "h3", "h1"], "-n 3", ends=True)
+    assert status == 2 and one.out == [], one.said()
+    assert "/F names h1 twice, and one agent runs on each machine: that is 2 for the 3 of mpirun's -n; ask for 2 there" in one.errors[0], one.said()
