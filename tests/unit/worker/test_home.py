@@ -457,6 +457,11 @@ def test_a_result_that_stayed_on_its_rank_shows_and_says_why(home):
     assert "<big>" in home.shown("execute_result")[0]["data"]["text/plain"]
 
 
+def test_home_looks_for_garbage_among_what_cells_make_alone(home):
+    home.run("import gc\nprint(gc.isenabled(), gc.get_freeze_count() > 10_000)\nloop = []\nloop.append(loop)\ndel loop\nprint(gc.collect() > 0)")
+    assert home.text[1] == b"True True\nTrue\n"
+
+
 # ---- threads
 
 

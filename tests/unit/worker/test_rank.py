@@ -302,6 +302,7 @@ def test_what_the_zygote_was_to_do_at_its_end_is_not_done_by_ranks(tmp_path):
     (tmp_path / "heir.py").write_text(
         "import logging, logging.handlers, multiprocessing.util, tempfile, weakref\n"
         "class Kept: pass\nkept = Kept()\n"
+        "loop = Kept(); loop.loop = loop; garbage = weakref.ref(loop); del loop\n"
         "weakref.finalize(kept, print, 'a finalizer')\n"
         "multiprocessing.util.Finalize(None, print, ('multiprocessing',), exitpriority=1)\n"
         "folder = tempfile.TemporaryDirectory()\n"
@@ -311,12 +312,12 @@ def test_what_the_zygote_was_to_do_at_its_end_is_not_done_by_ranks(tmp_path):
     adopt_orphans()
     zygote = Zygote(env={"CELLSPAN_PRELOAD": "-torch,heir", "PYTHONPATH": str(tmp_path) + os.pathsep + os.environ.get("PYTHONPATH", "")})
     (rank,) = zygote.fork([0], role=2, env={"TMPDIR": str(tmp_path)})
-    code = "import heir, os, tempfile; print(tempfile.gettempdir() == os.environ['TMPDIR'])"
+    code = "import gc, heir, os, tempfile; print(tempfile.gettempdir() == os.environ['TMPDIR'], heir.garbage(), gc.isenabled())"
     (tmp_path / "main.py").write_text(code)
     run_on([rank], "", flags=_link.RUN_SCRIPT, argv=json.dumps([str(tmp_path / "main.py")]))
     rank.until(lambda: rank.closed)
     os.waitpid(rank.pid, 0)
-    assert (rank.text[1], rank.text[2]) == (b"True\n", b"")
+    assert (rank.text[1], rank.text[2]) == (b"True None True\n", b"")
     zygote.close()
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -40,3 +41,9 @@ def begin_process(role):
     fd = stacks.descriptor()
     if fd is not None:
         stacks.install(fd)
+
+
+def begin_collecting():
+    """From now on Python looks for garbage, but not among what there is, which was imported and is kept."""
+    gc.freeze()
+    gc.enable()

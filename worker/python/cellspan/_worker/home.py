@@ -25,7 +25,7 @@ from .._jupyter.clients import Kernel
 from .._jupyter.comms import Comms
 from .._jupyter.prepare_jedi import PATIENCE, Jedi
 from . import cpp_builds, environment, idle_questions, reloads, spark_session, spawned
-from .begin import begin_process, begin_within_limits
+from .begin import begin_collecting, begin_process, begin_within_limits
 from .execution import Cell, aside, own_error
 from .follow import Lead
 from .home_calls import Calls, may_send_code
@@ -114,6 +114,7 @@ class Home(Calls):
             "language_info": environment.language_info(),
             "debugger": importlib.util.find_spec("debugpy") is not None,
         }
+        begin_collecting()
         self.send("READY", 0, {"pid": os.getpid(), "python": VERSION, "info": to_json(info)})
         environment.search_path()
         self._lead.paths.begin()

@@ -21,7 +21,7 @@ import time
 from .. import _link
 from .._base.errors import attempt
 from . import after_fork, environment, first_traceback, reloads, seeds, stacks
-from .begin import begin_process, begin_within_limits, say_limit
+from .begin import begin_collecting, begin_process, begin_within_limits, say_limit
 from .message import decoded
 from .wanted import Wanted, package_of
 
@@ -50,7 +50,7 @@ class Order:
 
 def preload():
     """Imports packages. If one is missing or broken, the ranks start anyway: the user's import of it will fail. The log names it, unless
-    it is one of ours that is not installed."""
+    it is one of ours that is not installed. Returns what was wanted."""
     wanted = Wanted(_link.setting("CELLSPAN_PRELOAD"))
     for name in wanted.idle:
         there = ", ".join(sorted(filter(None, wanted.packages.difference(wanted.without))))
@@ -70,6 +70,7 @@ def preload():
 
     reloads.imported.note()
     first_traceback.render()
+    return wanted
 
 
 def _import(name, asked=False):
@@ -130,17 +131,16 @@ def main(fd):
     _link.outlive()  # they are notices, and Slurm may send them to all processes of a job
     agent = os.getppid()
     environment.leave_deleted()
-    gc.disable()  # what imports make is kept, so looking for garbage meanwhile is a sixth of their time; once below is enough
-    preload()
+    wanted = preload()
     sys.excepthook = sys.__excepthook__  # __main__.py has set another
     remove_folder = environment.make_folder()
     sock = socket.socket(fileno=fd)
     sock.setblocking(True)
     ready = {"pid": os.getpid(), "python": platform.python_version(), "info": json.dumps({"zygote": True})}
     sock.send(b"\0" + _link.encode("READY", 0, ready))
-    gc.enable()
-    gc.collect()
-    gc.freeze()
+    if wanted.asked:  # the user's modules may leave much; ours leave hardly anything, and looking for it after torch takes 0.15 s
+        gc.collect()
+    begin_collecting()
     for batch in orders(sock):
         while batch:
             order = fork_some(sock, batch[:PORTION], agent)
