@@ -75,6 +75,8 @@ static void op_status(void *arg, struct request *r, const char *state)
 {
     struct err err = { "" };
 
+    if (strcmp(state, "idle") == 0)
+        request_end(r);
     log_failure(channels_status(((struct kernel *)arg)->channels, r, state, &err), &err);
 }
 

@@ -521,8 +521,8 @@ static int home_text(void *arg, unsigned stream, struct slice text)
     struct notebook *nb = arg;
 
     if (!home_keep_early(nb, stream, text))
-        publish_stream(nb, nb->home.output_parent ? nb->home.output_parent : nb->home.parent,
-                       stream, text);
+        late_stream(nb, nb->home.output_parent ? nb->home.output_parent : nb->home.parent, stream,
+                    text);
     return 0;
 }
 

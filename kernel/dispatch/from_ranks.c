@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Handles messages from ranks: READY, lines, displays, prompts, questions, DONE, answers to PROBE,
  * stacks. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -54,8 +55,7 @@ static void late_lines(struct notebook *nb, const struct rank *r, const struct s
     if (t)
         comm_callback_text(t, m->v[F_LINES_STREAM].u64 == 2 ? 2 : 1, buf_slice(&text));
     else if (text.n)
-        publish_stream(nb, nb->rank_parent, m->v[F_LINES_STREAM].u64 == 2 ? 2 : 1,
-                       buf_slice(&text));
+        late_stream(nb, nb->rank_parent, m->v[F_LINES_STREAM].u64 == 2 ? 2 : 1, buf_slice(&text));
     buf_release(&text);
 }
 
@@ -107,6 +107,27 @@ static void show_of_callback(struct notebook *nb, struct comm_callback *t, unsig
     publish_content(nb, t->r, p->type, &p->content);
 }
 
+/* A display of a rank that runs no cell: of a thread, say. It is shown as late_lines() shows lines.
+ */
+static void late_display(struct notebook *nb, const struct rank *r, const struct published *p)
+{
+    char label[24];
+
+    if (!strstr(p->type, "display_data"))
+        return;
+    if (nb->output_limit && !output_limit_fits_comm(nb->output_limit)) {
+        log_warn("ranks", "a display of rank %u is left out: there are too many", r->number);
+        return;
+    }
+    if (nb->output_limit)
+        output_limit_count_comm(nb->output_limit);
+    comm_output_display(nb, r->worker, p);
+    snprintf(label, sizeof label, "[%u]\n", r->number);
+    if (strcmp(p->type, "display_data") == 0)
+        late_stream(nb, nb->rank_parent, 1, slice_text(label));
+    publish_content(nb, nb->rank_parent, p->type, &p->content);
+}
+
 /* Comm messages are shown under the cell, or the widget's message, that the rank served. */
 static const struct request *parent_of(const struct notebook *nb, const struct cell *c,
                                        const struct comm_callback *t)
@@ -135,6 +156,8 @@ static void take_publish(struct notebook *nb, struct rank *r, const struct span 
                 show_of_callback(nb, t, r->number, &p);
             else
                 show(c, member, &p);
+        } else if (!c) {
+            late_display(nb, r, &p);
         }
     }
     nb->ops.owe(nb->ops.arg, r->worker, p.size);

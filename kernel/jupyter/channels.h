@@ -77,6 +77,9 @@ void channels_drain_shell(struct channels *ch);
 
 /* A request. It has a reference count; what these functions return is borrowed from it. */
 struct request *request_ref(struct request *r);
+/* It has been answered, and its client was told so. */
+void request_end(struct request *r);
+bool request_is_over(const struct request *r);
 /* How many outputs (streams, displays, errors) its cell has. */
 void request_add_outputs(struct request *r, int n);
 int request_outputs(const struct request *r);

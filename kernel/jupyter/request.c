@@ -9,6 +9,7 @@ struct request {
     enum channel channel;
     struct jupyter_message message; /* borrows from the frames below */
     char begun[32];
+    bool over;
     int outputs;
     size_t n;
     struct slice *frame; /* n of them, after the parts in the same allocation */
@@ -36,6 +37,7 @@ enum jupyter_fault request_create(enum channel channel, zmq_msg_t *part, size_t 
     r->refs = 1;
     r->channel = channel;
     r->begun[0] = '\0';
+    r->over = false;
     r->outputs = 0;
     r->n = n;
     r->frame = (struct slice *)(void *)(r->part + n);
@@ -74,6 +76,16 @@ void request_begin(struct request *r)
 const char *request_begun(const struct request *r)
 {
     return r->begun;
+}
+
+void request_end(struct request *r)
+{
+    r->over = true;
+}
+
+bool request_is_over(const struct request *r)
+{
+    return r->over;
 }
 
 void request_add_outputs(struct request *r, int n)

@@ -234,7 +234,7 @@ static void warm(struct notebook *nb, struct slice metadata)
 
 bool home_reply(struct notebook *nb, const struct span *m)
 {
-    struct asked *a = asked_take(nb, m->cell);
+    const struct asked *a = home_asked(nb, m->cell); /* it runs until its output has left */
     const struct content p = {
         .content = m->v[F_REPLY_CONTENT].s,
         .metadata = m->v[F_REPLY_METADATA].s,
@@ -252,7 +252,7 @@ bool home_reply(struct notebook *nb, const struct span *m)
     else if (a->execute)
         home_flush(nb);
     warm(nb, p.metadata);
-    asked_end(nb, a, &p, slice_is(m->v[F_REPLY_STATUS].s, "ok"));
+    asked_end(nb, asked_take(nb, m->cell), &p, slice_is(m->v[F_REPLY_STATUS].s, "ok"));
     return true;
 }
 

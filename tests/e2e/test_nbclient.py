@@ -105,6 +105,58 @@ def test_a_figure_of_every_rank_is_stored_under_its_label(execute):
     assert found["[0]"] < found["[1]"] < found["[2]"], found
 
 
+def shown(notebook, n):
+    """What a cell shows, streams and displays in their order."""
+    return "".join(o.get("text", "") + o.get("data", {}).get("text/plain", "") for o in notebook.cells[n].outputs)
+
+
+@pytest.mark.parametrize("leave", ["threading.Thread(target=work).start()", "asyncio.create_task(task())"])
+def test_what_a_cell_leaves_behind_at_home_shows_under_the_cell_that_runs(execute, leave):
+    """nbclient reads only what belongs to the cell that it waits for."""
+    notebook = execute(
+        "import asyncio, threading\ngo, over = threading.Event(), threading.Event()\nhandle = display('old', display_id=True)\n"
+        "def show():\n    print('late line')\n    display('late display')\n    handle.update('new')\n    over.set()\n"
+        "def work():\n    go.wait()\n    show()\n"
+        "async def task():\n    while not go.is_set():\n        await asyncio.sleep(0.01)\n    show()\n_ = " + leave,
+        "go.set()\nwhile not over.is_set():\n    await asyncio.sleep(0.01)",
+    )
+    assert shown(notebook, 0) == "'new'"
+    assert shown(notebook, 1) == "late line\n'late display'"
+
+
+def test_what_comes_between_two_cells_shows_under_the_next_one(execute):
+    notebook = execute(
+        "import threading, time\ndef count():\n    for n in range(300):\n        print(n, end=' ')\n        time.sleep(0.002)\n"
+        "t = threading.Thread(target=count)\nt.start()",
+        *["pass"] * 10,
+        "t.join()",
+    )
+    assert "".join(shown(notebook, n) for n in range(12)).split() == [str(n) for n in range(300)]
+
+
+def test_what_a_call_of_a_thread_prints_shows_under_the_cell_that_runs(execute):
+    notebook = execute(
+        "import cellspan, threading\ngo = threading.Event()\ndef on_ranks():\n    print('from a rank')\n"
+        "def work():\n    go.wait()\n    cellspan.run(on_ranks, n=2)\nt = threading.Thread(target=work)\nt.start()",
+        "go.set()\nt.join()",
+    )
+    assert shown(notebook, 0) == "" and "from a rank" in shown(notebook, 1)
+
+
+def test_what_threads_of_ranks_show_after_their_cell_shows_under_the_cell_that_runs(execute, tmp_path):
+    go = str(tmp_path / "go")
+    notebook = execute(
+        "%%%%distribute -n 2\nimport os, threading, time\nhandle = display('old', display_id=True)\n"
+        "def work():\n    while not os.path.exists(%r):\n        time.sleep(0.01)\n"
+        "    display('late display')\n    handle.update('new')\n    print('late line')\n    open(%r + os.environ['RANK'], 'w')\n"
+        "threading.Thread(target=work).start()" % (go, go),
+        "import os, time\nopen(%r, 'w')\nwhile not all(os.path.exists(%r + n) for n in '01'):\n    time.sleep(0.01)\nimport cellspan\ncellspan.run(len, 'x', n=2)" % (go, go),
+    )
+    assert shown(notebook, 0).count("'new'") == 2, shown(notebook, 0)
+    late = shown(notebook, 1)
+    assert late.count("'late display'") == 2 and all(re.search(r"\[(%d|0-1)\] late line" % rank, late) for rank in range(2)), late
+
+
 def test_an_error_stops_the_notebook_and_is_stored(execute):
     from nbclient.exceptions import CellExecutionError
 

@@ -24,6 +24,7 @@ struct request {
     char *text;
     json_t *content;
     int outputs;
+    bool over;
 };
 
 struct request *request_ref(struct request *r)
@@ -44,6 +45,11 @@ void request_unref(struct request *r)
 const char *request_type(const struct request *r)
 {
     return r->type;
+}
+
+bool request_is_over(const struct request *r)
+{
+    return r->over;
 }
 
 void request_add_outputs(struct request *r, int n)
@@ -100,7 +106,7 @@ void ask(struct world *w, const char *type, const char *content)
 {
     struct request *r = malloc(sizeof *r);
 
-    *r = (struct request){ 1, type, strdup(content), json_loads(content, 0, NULL), 0 };
+    *r = (struct request){ 1, type, strdup(content), json_loads(content, 0, NULL), 0, false };
     dispatch_request(w->nb, r);
     settle(w);
     request_unref(r);
