@@ -15,6 +15,7 @@ def started(shared_notebook):
 CLASS = "import threading\nclass Net:\n    def __init__(self, n):\n        self.n = n\n"
 UNSENDABLE = {
     "an open file": ("v = Net(2); v.log = open('/dev/null', 'w')", "v.log: cannot pickle an open file (/dev/null)"),
+    "a coroutine": ("async def later():\n    pass\nv = [later()]", "v[0]: cannot pickle the coroutine of later(), which has no value yet: send what await"),
     "the value itself": ("v = threading.Lock()", "cannot pickle '_thread.lock' object"),
     "in place": ("v.parts = {'a': [1, threading.Lock()]}", "v.parts['a'][1]: cannot pickle '_thread.lock' object"),
     "in the class": ("Net.lock = threading.Lock()", "Net.lock: cannot pickle '_thread.lock' object"),

@@ -381,6 +381,9 @@ class Pickler(cloudpickle.Pickler, Found):
                 return getattr, (sys, name)
         raise TypeError("cannot pickle an open file" + (f" ({file.name})" if isinstance(file.name, str) else ""))
 
+    def _reduce_coroutine(self, coroutine):
+        raise TypeError(f"cannot pickle the coroutine of {coroutine.__qualname__}(), which has no value yet: send what await, or asyncio.run(), makes of it")
+
     def _reduce_new_type(self, new):
         return (typing.NewType, (new.__name__, new.__supertype__)) if new.__module__ == "__main__" else NotImplemented
 
@@ -479,6 +482,7 @@ _own = {
     types.CellType: Pickler._reduce_cell,
     types.ModuleType: Pickler._reduce_module,
     io.TextIOWrapper: Pickler._reduce_file,
+    types.CoroutineType: Pickler._reduce_coroutine,
     functools._lru_cache_wrapper: Pickler._reduce_cached,
     functools.cached_property: Pickler._reduce_cached_property,
     functools.partial: Pickler._reduce_partial,
