@@ -262,7 +262,7 @@ class Rank(Worker):
             fields["result"] = result_json(*cell.bundle)
         if aside(torchenv.note_world):
             fields["flags"] |= _link.DONE_DISTRIBUTED
-        if gpus.take_aborted():
+        if aside(gpus.take_aborted):
             fields["flags"] |= _link.DONE_ABORTED
         aside(reloads.imported.note)  # records new modules, whose files may change from now on
         if cell.error is not None or cell.blob:  # the user's code, or we, may have printed since the streams' end()

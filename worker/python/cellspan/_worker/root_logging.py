@@ -10,15 +10,22 @@ import functools
 import logging
 import sys
 
+from .streams import Stream
+
 STYLES = {logging.PercentStyle: "%", logging.StrFormatStyle: "{", logging.StringTemplateStyle: "$"}
 
 
 def of_home():
     """[level of the logger, level of its handler, format, format of dates, style]; None: it writes nothing to the notebook."""
     for handler in logging.root.handlers:
-        if (isinstance(handler, logging.StreamHandler) and not isinstance(handler, logging.FileHandler)) or type(handler).__name__ == "RichHandler":
+        if type(handler).__name__ == "RichHandler" or (isinstance(handler, logging.StreamHandler) and _is_the_notebooks(handler.stream)):
             return [logging.root.level, handler.level, *_format_of(handler.formatter)]
     return None
+
+
+def _is_the_notebooks(stream):
+    """Is it home's stdout or stderr, and not a file or a text of the user's?"""
+    return isinstance(stream, Stream) or any(stream is each for each in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__))
 
 
 def _format_of(formatter):
@@ -61,6 +68,7 @@ class RootLogging:
     def __init__(self):
         self._handler = None  # ours, while it is on the root logger
         self._level = None  # the logger's before
+        self._given = None  # the logger's that is home's; None: there is none, or the rank has chosen its own
         self._watches = False
         self._implicit = None  # (handler that logging made by itself, its formatter, level of the logger)
         self._wrap_basic_config()
@@ -79,9 +87,12 @@ class RootLogging:
         if self._handler is None:
             self._watch()
             self._level, self._handler = root.level, _ToStderr()
+            self._given = root.level if root.level == logging.WARNING else None  # another one is the rank's own
             type(root).addHandler(root, self._handler)
         level, least, *layout = said
-        root.setLevel(level)
+        if root.level == self._given:
+            self._given = level
+            type(root).setLevel(root, level)
         self._handler.setLevel(least)
         self._handler.setFormatter(_Formatter(*layout))
 
@@ -90,19 +101,25 @@ class RootLogging:
         handler, self._handler = self._handler, None
         if handler is not None:
             logging.root.removeHandler(handler)
-            logging.root.setLevel(self._level)
+            if logging.root.level == self._given:
+                type(logging.root).setLevel(logging.root, self._level)
 
     def _watch(self):
         if self._watches:
             return
-        self._watches, root, add = True, logging.root, logging.root.addHandler
+        self._watches, root, add, set_level = True, logging.root, logging.root.addHandler, logging.root.setLevel
 
         @functools.wraps(add)
         def addHandler(handler):
             self.leave()
             return add(handler)
 
-        root.addHandler = addHandler
+        @functools.wraps(set_level)
+        def setLevel(level):
+            self._given = None
+            return set_level(level)
+
+        root.addHandler, root.setLevel = addHandler, setLevel
 
     def _wrap_basic_config(self):
         basic = logging.basicConfig
