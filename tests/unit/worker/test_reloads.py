@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from cellspan._base.modules import is_users_file
 from cellspan._worker import reloads
 
 NAMES = ("rl_a_top", "rl_m", "rl_z_base")
@@ -218,3 +219,20 @@ def test_a_file_of_which_another_machine_has_told_late_has_not_changed(write, mo
         imported.note()
     os.utime(module.__file__, (9, 9))
     assert imported.newer() == [], "it has the same bytes"
+
+
+@pytest.mark.parametrize(
+    "path, users",
+    [
+        ("/home/me/project/m.py", True),
+        ("/home/me/my-packages/m.py", True),
+        ("/home/me/site-packages-old/p/m.py", True),
+        ("/opt/env/lib/python3.11/site-packages/p/m.py", False),
+        ("/usr/lib/python3/dist-packages/m.py", False),
+        ("/home/me/project/m.so", False),
+        (os.__file__, False),
+        (reloads.__file__, False),
+    ],
+)
+def test_whose_a_file_is(path, users):
+    assert is_users_file(path) == users

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 
+INSTALLED = frozenset(("site-packages", "dist-packages"))  # folders of this name have what is installed
 _OTHERS = tuple(os.path.join(path, "") for path in (os.path.dirname(os.__file__), os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 
@@ -21,4 +22,4 @@ def names_of(module):
 def is_users_file(path):
     """Is it the source of a module that users edit: neither Python's, nor of an installed package, nor ours? (sysconfig would know the same,
     and takes longer to load than all this module does.)"""
-    return path.endswith(".py") and "-packages" + os.sep not in path and not path.startswith(_OTHERS)
+    return path.endswith(".py") and not path.startswith(_OTHERS) and INSTALLED.isdisjoint(path.split(os.sep))

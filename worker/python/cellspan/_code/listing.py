@@ -19,13 +19,12 @@ import sysconfig
 import zipfile
 from typing import NamedTuple
 
-from .._base.modules import names_of
+from .._base.modules import INSTALLED, names_of
 from .._base.shadows import OURS
 
 SUFFIXES = (*importlib.machinery.EXTENSION_SUFFIXES, *importlib.machinery.SOURCE_SUFFIXES, *importlib.machinery.BYTECODE_SUFFIXES)
 INITS = tuple("__init__" + suffix for suffix in (".py", *(suffix for suffix in SUFFIXES if suffix != ".py")))
 MODULE, PACKAGE, NAMESPACE = "module", "package", "namespace"
-INSTALLED = frozenset(("site-packages", "dist-packages"))  # folders of this name have what is installed
 SKIPPED = frozenset(("__pycache__", "node_modules"))
 ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")  # a folder with one of these is an environment of Python
 NOT_IMPORTED = frozenset(("__init__", "__main__", "__mp_main__", "sitecustomize", "usercustomize"))  # each process has its own
