@@ -79,6 +79,16 @@ def test_what_the_notebook_defined_travels_both_ways(fresh, way):
     assert rank_values(nb, f"pooled('{way}')", 2) == [True] * 2
 
 
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("file", ["nb.ipynb", "gone.py"])
+def test_a_notebook_may_define_its_file(fresh, tmp_path, way, file):
+    (tmp_path / "nb.ipynb").write_text('{"cells": null}')
+    nb = fresh(cwd=str(tmp_path))
+    nb.ok(f"__file__ = {file!r}" + DEFINED + POOL)
+    assert nb.ok(f"pooled('{way}')", limit=200).value == "True"
+    assert rank_values(nb, f"pooled('{way}')", 2) == [True] * 2
+
+
 @pytest.mark.limit(400)
 def test_torch_spawns_functions_of_the_notebook(fresh):
     needs("torch")

@@ -72,9 +72,7 @@ def _change(way):
     @functools.wraps(launch)
     def launching(self, process):
         __tracebackhide__ = True
-        main = sys.modules.get("__main__")
-        ours = getattr(main, "__dict__", None) is _started[0] and getattr(main, "__file__", None) is None  # not within %run
-        if not ours:
+        if not _is_the_notebook():
             return launch(self, process)
         sent = _Sent(process)
         try:
@@ -83,6 +81,34 @@ def _change(way):
             sent.close()
 
     popen._launch = launching
+    _prepare_without_file()
+
+
+def _is_the_notebook():
+    """Is __main__ the notebook, and not a script that %run executes? A notebook may define `__file__`, too: a process can run only a
+    file of Python."""
+    main = sys.modules.get("__main__")
+    if getattr(main, "__dict__", None) is not _started[0]:
+        return False
+    file = getattr(main, "__file__", None)
+    return not (isinstance(file, str) and file.endswith(".py") and os.path.isfile(os.path.join(_folder() or "", file)))
+
+
+def _prepare_without_file():
+    """Else a process would run the notebook's `__file__` before it loads what was sent."""
+    spawn = sys.modules["multiprocessing.spawn"]
+    prepare = spawn.get_preparation_data
+    if hasattr(prepare, "__wrapped__"):
+        return
+
+    @functools.wraps(prepare)
+    def get_preparation_data(name):
+        data = prepare(name)
+        if _is_the_notebook():
+            data.pop("init_main_from_path", None)
+        return data
+
+    spawn.get_preparation_data = get_preparation_data
 
 
 class _Call:
