@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -180,6 +181,37 @@ def test_ranks_read_the_partitions_of_a_table_where_they_are(nb):
     why = nb.run(two + "read, spark.createDataFrame([(1.0,), (None,)], 'x double').repartition(2), 1)", limit=LIMIT).assert_error("ValueError").reply["evalue"]
     assert "column 'x' has no value in row " in why or "Empty Spark partition" in why, why  # as Spark divides them
     nb.ok("%ranks stop", limit=LIMIT)
+
+
+# Where a function runs: Spark's standalone workers give their executors this variable.
+HERE = "import json, os, sys\ndef on_executor(): return 'SPARK_EXECUTOR_DIRS' in os.environ\n"
+WHICH = re.compile(r"^cellspan: the ranks are on (the notebook's Spark session, spark://127\.0\.0\.1:|spark, where the notebook's are)", re.M)
+
+
+@pytest.mark.parametrize(("code", "result"), [
+    ("from cellspan.torch import DeepspeedTorchDistributor\ndef words(): return on_executor(), sys.argv[1], json.load(open(sys.argv[3]))\n"
+     "DeepspeedTorchDistributor(2, 1, localMode=False, useGpu=False, deepspeedConfig={'train_batch_size': 8}).run(words)",
+     (True, "--deepspeed", {"train_batch_size": 8})),
+    ("from cellspan.tensorflow import MirroredStrategyRunner\n"
+     "def config(): return on_executor(), len(set(json.loads(os.environ['TF_CONFIG'])['cluster']['worker']))\n"
+     "MirroredStrategyRunner(num_slots=2, local_mode=False, use_gpu=False, use_custom_strategy=True).run(config)", (True, 2)),
+    ("import torch\nfrom cellspan.maggy import experiment\nfrom cellspan.maggy.config import TorchDistributedConfig\n"
+     "def train(module): return {'there': float(on_executor()), 'world': int(os.environ['WORLD_SIZE'])}\n"
+     "experiment.lagom(train, TorchDistributedConfig(torch.nn.Linear), n=2)['results']", [{"there": 1.0, "world": 2}] * 2),
+], ids=["deepspeed", "mirrored", "lagom"])
+def test_the_other_drop_ins_take_the_session(nb, code, result):
+    """Also where their packages are not installed. The first call starts the agents, and the next ones find the notebook's ranks there."""
+    cell = nb.ok(HERE + code, limit=LIMIT)
+    assert values(cell) == result and WHICH.search(cell.stderr), cell.shown
+
+
+def test_what_is_local_stays_here(nb):
+    nb.ok("%ranks stop", limit=LIMIT)
+    nb.ok(HERE + "from cellspan.horovod import HorovodRunner\nfrom cellspan.tensorflow import MirroredStrategyRunner")
+    for code in ("TorchDistributor(2, local_mode=True, use_gpu=False)", "HorovodRunner(np=-2)",
+                 "MirroredStrategyRunner(num_slots=1, local_mode=True, use_gpu=False, use_custom_strategy=True)"):
+        cell = nb.ok(code + ".run(on_executor)", limit=LIMIT)
+        assert cell.value == "False" and not WHICH.search(cell.stderr), cell.shown
 
 
 def test_the_session_is_the_notebooks_again(nb):

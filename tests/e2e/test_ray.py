@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The engine ray on a cluster of two nodes: where Ray places agents, what is passed on to it, and a node that it drains.
+`tests/engines/run ray` runs it; elsewhere there is no cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from client import Notebook, values
+from processes import wait_until
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "engines"))
+
+import engine_ray  # noqa: E402
+
+LIMIT = 300
+pytestmark = [pytest.mark.clients, pytest.mark.limit(1000), pytest.mark.skipif(
+    "ray" not in os.environ.get("CELLSPAN_TEST_CONFORMANCE", "").split(), reason="tests/engines/run ray brings a cluster up")]
+# Placement groups that are there, and living nodes with the resource that ray.sh gives each, as Ray tells them.
+ASK = """
+import json, sys, ray
+ray.init(address=sys.argv[1], log_to_driver=False, logging_level="error")
+groups = [[row["strategy"], sorted(row["bundles_to_node_id"].items())] for row in ray.util.placement_group_table().values() if row["state"] == "CREATED"]
+print(json.dumps([groups, {node["NodeID"]: [name for name in node["Resources"] if name.startswith("node-")][0] for node in ray.nodes() if node["Alive"]}]))
+"""
+
+
+@pytest.fixture(scope="module")
+def engine():
+    made = engine_ray.Ray()
+    assert not made.missing()
+    try:
+        made.up()
+        yield made
+    finally:
+        made.down()
+
+
+@pytest.fixture
+def nb(engine):
+    notebook = Notebook(env=engine.variables())
+    try:
+        notebook.ok("import os", limit=LIMIT)
+        yield notebook
+    finally:
+        notebook.close()
+    assert notebook.left == [] and wait_until(lambda: not engine.left(), LIMIT), engine.left()
+
+
+def python(engine):
+    return os.path.join(os.path.dirname(engine.python), "..", "..", "bin", "python")
+
+
+def asked(engine):
+    """([strategy, the node of each bundle] of the only group, {node: its resource})."""
+    done = subprocess.run([python(engine), "-c", ASK, engine.address], capture_output=True, text=True, timeout=LIMIT)
+    assert done.returncode == 0, done.stderr
+    ((strategy, bundles),), nodes = json.loads(done.stdout.splitlines()[-1])
+    return (strategy, [nodes[node] for _, node in bundles]), nodes
+
+
+@pytest.mark.parametrize(("n", "spec", "agents", "strategy", "nodes"), [
+    (4, "", 2, "STRICT_SPREAD", 2),
+    (2, "", 1, "STRICT_SPREAD", 1),  # as few nodes as have room
+    (2, " --nodes 2", 2, "STRICT_SPREAD", 2),
+    (4, "*2", 2, "PACK", 2),  # a node has room for one of them
+    (2, "*1", 2, "PACK", 1),
+])
+def test_agents_are_where_the_placement_group_says(engine, nb, n, spec, agents, strategy, nodes):
+    code = "[os.environ[name] for name in ('GROUP_RANK', 'GROUP_WORLD_SIZE', 'LOCAL_RANK')]"
+    cell = nb.ok('%%%%distribute -n %d --on "%s%s" --gather\nimport os\n%s' % (n, engine.on, spec, code), limit=LIMIT)
+    each = n // agents
+    assert values(cell) == [[str(rank // each), str(agents), str(rank % each)] for rank in range(n)], cell.shown
+    (found, places), _ = asked(engine)
+    assert found == strategy and len(places) == agents and len(set(places)) == nodes, places
+
+
+def test_a_runtime_env_is_passed_on(engine, nb):
+    given = json.dumps({"env_vars": {"GIVEN": "a b"}}).replace('"', '\\"')
+    cell = nb.ok("%%%%distribute -n 2 --on \"%s --runtime-env '%s'\" --gather\nimport os\nos.environ['GIVEN']" % (engine.on, given), limit=LIMIT)
+    assert values(cell) == ["a b"] * 2, cell.shown
+
+
+def test_a_node_that_ray_drains_is_a_notice(engine, nb):
+    """The last one: Ray gives that node nothing any more."""
+    cell = nb.start('%%%%distribute -n 4 --on "%s" --gather\nimport cellspan\nsaved, n = [], 0\ncellspan.on_notice(lambda: saved.append(n))\nimport time\n'
+                    "print('begun', flush=True)\nwhile not saved:\n    time.sleep(0.02)\n    n += 1\n    cellspan.step()\nsaved" % engine.on)
+    nb.wait_ranks(cell, "begun", 4, LIMIT)
+    _, nodes = asked(engine)
+    (second,) = [node for node, name in nodes.items() if name == "node-2"]
+    done = subprocess.run([os.path.join(os.path.dirname(python(engine)), "ray"), "drain-node", "--address", engine.address, "--node-id", second, "--reason",
+                           "DRAIN_NODE_REASON_PREEMPTION", "--reason-message", "spot", "--deadline-remaining-seconds", "600"],
+                          capture_output=True, text=True, timeout=LIMIT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    steps = values(nb.wait(cell, LIMIT).assert_ok())
+    assert len(steps) == 4 and len({step for step, in steps}) == 1, steps
+    assert re.search(r"will be gone in [0-9:]+(?: s)?: Ray drains the node", cell.stderr), cell.shown
