@@ -16,7 +16,8 @@ launchers_liblaunch_a_SOURCES = \
 	launchers/slurm/srun_options.c \
 	launchers/slurm/step.h launchers/slurm/step.c \
 	launchers/slurm/srun_output.h launchers/slurm/srun_output.c \
-	launchers/mpi/mpirun.h launchers/mpi/mpirun.c
+	launchers/mpi/mpirun.h launchers/mpi/mpirun.c \
+	launchers/mpi/mpirun_options.c launchers/mpi/mpirun_hosts.c
 
 cellspan_launch_ssh_SOURCES = launchers/relay_child.h launchers/relay_child.c \
 	launchers/ssh/look_child.h launchers/ssh/look_child.c \

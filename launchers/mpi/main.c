@@ -106,7 +106,8 @@ static void machine_known(struct mpi_job *j, unsigned i, const char *machine)
             snprintf(
                 text, sizeof text,
                 "%s: it has an agent already, and one runs on each machine: ask for fewer than "
-                "%u with mpirun's -n, or name more hosts; the cell's -n is the number of ranks",
+                "%u with mpirun's -n, name each host once, or name more hosts; the cell's -n is "
+                "the number of ranks",
                 name_of(&j->task[i]), j->n);
             fail(j, i, text);
             return;
@@ -354,23 +355,56 @@ static int find_mpirun(struct mpi_job *j, struct err *err)
     struct process_spec spec = PROCESS_SPEC_INIT;
     struct buf text = BUF_INIT;
     struct err why = { "" };
+    int rc;
 
     if (!(j->mpirun = runtime_on_path("mpirun")) && !(j->mpirun = runtime_on_path("mpiexec")))
         return err_set(
             err,
             "no MPI is here: there is neither mpirun nor mpiexec on PATH. Load its module before "
-            "Jupyter starts, or install it, as by `apt install openmpi-bin`");
+            "Jupyter starts, or install one: " MPI_INSTALL);
     spec.argv = (const char *const[]){ j->mpirun, "--version", NULL };
     spec.die_with_parent = true;
     if (process_output(&spec, SIZE_MAX, PROCESS_ANSWER_NS, &text, &why) < 0)
         (void)err_set(err, "%s", why.text);
     j->kind = mpi_kind_of(text.n ? text.p : "");
     if (j->kind == MPI_UNKNOWN)
-        (void)err_set(
+        rc = err_set(
             err, "%s is of no MPI that is known here (Open MPI, MPICH, Intel MPI): it says: %.*s",
             j->mpirun, text.n ? (int)strcspn(text.p, "\n") : 7, text.n ? text.p : "nothing");
+    else
+        rc = mpi_version_check(j->kind, j->mpirun, text.p, err);
     buf_release(&text);
-    return j->kind == MPI_UNKNOWN ? -1 : 0;
+    return rc;
+}
+
+/* A hostfile that can't be read, or is longer than this, is left to mpirun. */
+static int check_hosts(const struct mpi_job *j, const struct words *spec, struct err *err)
+{
+    static const char *const numbers[] = { "n", "np", "c", NULL };
+    static const char *const lists[] = { "host", "H", "hosts", "hostlist", NULL };
+    static const char *const files[] = { "hostfile", "machinefile", "default-hostfile", "f", NULL };
+    static char text[256 * 1024];
+    struct words listed = WORDS_INIT, filed = WORDS_INIT;
+    const char *value, *file = "";
+    unsigned n = 0;
+    int rc = 0;
+
+    for (size_t at = 0; (value = mpi_option_value(spec, numbers, &at));)
+        n = (unsigned)strtoul(value, NULL, 10);
+    for (size_t at = 0; rc == 0 && (value = mpi_option_value(spec, lists, &at));)
+        rc = mpi_hosts_of_list(&listed, value);
+    for (size_t at = 0; rc == 0 && (value = mpi_option_value(spec, files, &at)); file = value) {
+        const struct slice said = file_start(value, text, sizeof text);
+
+        rc = said.n < sizeof text ? mpi_hosts_of_file(&filed, said) : 0;
+    }
+    if (rc < 0)
+        rc = err_set(err, "out of memory");
+    if (rc == 0 && (rc = mpi_hosts_check(&listed, "the list of hosts", j->kind, n, err)) == 0)
+        rc = mpi_hosts_check(&filed, file, j->kind, n, err);
+    words_release(&listed);
+    words_release(&filed);
+    return rc;
 }
 
 /* Composes mpirun's command line. */
@@ -396,7 +430,7 @@ static int prepare(struct mpi_job *j, struct words *argv, const struct launch_ar
         rc = err_set(err, "out of memory");
     script.command = command.v;
     if (rc == 0 && (rc = words_split(&spec, a->spec, err)) == 0 &&
-        (rc = mpi_options_check(&spec, err)) == 0)
+        (rc = mpi_options_check(&spec, err)) == 0 && (rc = check_hosts(j, &spec, err)) == 0)
         rc = mpi_compose(argv, j->kind, j->mpirun, &spec, &script, err);
     words_release(&spec);
     words_release(&command);

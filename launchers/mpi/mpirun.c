@@ -29,113 +29,33 @@ enum mpi_kind mpi_kind_of(const char *version)
     return MPI_UNKNOWN;
 }
 
-/* ---- SPEC ---- */
-
-struct refused_option {
-    const char *name; /* of an option, without dashes */
-    const char *why;
+/* From these on they have the options that are used here. Intel MPI's, and what was made from the
+ * others under another name, have numbers of their own. */
+static const struct mpi_oldest {
+    enum mpi_kind kind;
+    const char *name, *before; /* of the number in what mpirun says */
+    unsigned major, minor;
+} oldest[] = {
+    { MPI_OPEN, "Open MPI", "(Open MPI) ", 1, 8 },
+    { MPI_OPEN, "Open MPI", "(OpenRTE) ", 1, 8 },
+    { MPI_HYDRA, "MPICH", "Version:", 3, 0 },
 };
 
-static const char one_agent[] =
-    "cellspan itself starts one agent on each node; -n is their number, and the cell's -n that of "
-    "the ranks";
-static const char streams[] = "cellspan itself uses mpirun's input and output";
-static const char no_run[] = "with this option mpirun starts nothing";
-static const char one_program[] = "cellspan itself says which program runs";
-static const char folder[] = "ranks run in the notebook's folder";
-static const char variables[] =
-    "cellspan passes on what its agents need; write -x NAME (Open MPI) or -genv NAME VALUE for more";
-
-static const struct refused_option refusals[] = {
-    { "map-by", one_agent },
-    { "rank-by", one_agent },
-    { "bind-to", one_agent },
-    { "ppr", one_agent },
-    { "npernode", one_agent },
-    { "pernode", one_agent },
-    { "npersocket", one_agent },
-    { "N", one_agent },
-    { "bynode", one_agent },
-    { "byslot", one_agent },
-    { "bycore", one_agent },
-    { "bysocket", one_agent },
-    { "bind-to-core", one_agent },
-    { "bind-to-socket", one_agent },
-    { "cpus-per-proc", one_agent },
-    { "cpus-per-rank", one_agent },
-    { "rankfile", one_agent },
-    { "rf", one_agent },
-    { "cpu-set", one_agent },
-    { "cpu-list", one_agent },
-    { "slot-list", one_agent },
-    { "nolocal", one_agent },
-    { "loadbalance", one_agent },
-    { "membind", one_agent },
-    { "ppn", one_agent },
-    { "perhost", one_agent },
-    { "grr", one_agent },
-    { "rr", one_agent },
-    { "gpus-per-proc", one_agent },
-    { "stdin", streams },
-    { "s", streams },
-    { "tag-output", streams },
-    { "timestamp-output", streams },
-    { "merge-stderr-to-stdout", streams },
-    { "output", streams },
-    { "output-filename", streams },
-    { "xml", streams },
-    { "xterm", streams },
-    { "l", streams },
-    { "prepend-rank", streams },
-    { "prepend-pattern", streams },
-    { "outfile-pattern", streams },
-    { "errfile-pattern", streams },
-    { "ordered-output", streams },
-    { "h", no_run },
-    { "help", no_run },
-    { "V", no_run },
-    { "version", no_run },
-    { "info", no_run },
-    { "do-not-launch", no_run },
-    { "app", one_program },
-    { "configfile", one_program },
-    { "wdir", folder },
-    { "wd", folder },
-    { "genvlist", variables },
-    { "genvnone", variables },
-    { "genvall", variables },
-    { "envlist", variables },
-    { "envnone", variables },
-};
-
-/* An MPI takes one dash as well as two. */
-static const char *refused(const char *word)
+int mpi_version_check(enum mpi_kind kind, const char *program, const char *version, struct err *err)
 {
-    const char *const name = word + (word[1] == '-' ? 2 : 1);
+    for (size_t i = 0; i < sizeof oldest / sizeof *oldest; i++) {
+        const struct mpi_oldest *o = &oldest[i];
+        const char *at = o->kind == kind ? strstr(version, o->before) : NULL;
+        unsigned major, minor;
 
-    if (strcmp(word, ":") == 0 || strcmp(word, "--") == 0)
-        return one_program;
-    if (word[0] != '-')
-        return NULL;
-    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
-        if (strncmp(name, refusals[i].name, strcspn(name, "=")) == 0 &&
-            !refusals[i].name[strcspn(name, "=")])
-            return refusals[i].why;
-    return NULL;
-}
-
-int mpi_options_check(const struct words *spec, struct err *err)
-{
-    if (spec->n && spec->v[0][0] != '-')
-        return err_set(err,
-                       "'%s' is no option of mpirun: write mpirun's options after mpi:, as in "
-                       "--on \"mpi:-n 2 --host gpu1,gpu2\"",
-                       spec->v[0]);
-    for (size_t i = 0; i < spec->n; i++) {
-        const char *why = refused(spec->v[i]);
-
-        if (why)
-            return err_set(err, "%s can't be used here: %s", spec->v[i], why);
+        if (!at || sscanf(at + strlen(o->before), " %u.%u", &major, &minor) < 2)
+            continue;
+        if (major < o->major || (major == o->major && minor < o->minor))
+            return err_set(
+                err,
+                "%s is of %s %u.%u, which is too old: %u.%u or later is needed. Load "
+                "the module of another one before Jupyter starts, or install one: " MPI_INSTALL,
+                program, o->name, major, minor, o->major, o->minor);
     }
     return 0;
 }

@@ -16,8 +16,25 @@ enum mpi_kind {
 
 /* From the output of `mpirun --version`. */
 enum mpi_kind mpi_kind_of(const char *version);
+#define MPI_INSTALL "`apt install openmpi-bin`, or `conda install -c conda-forge openmpi`"
+/* version: the same output. -1: it is too old. */
+MUST_USE int mpi_version_check(enum mpi_kind kind, const char *program, const char *version,
+                               struct err *err);
 /* -1: *err names the word of SPEC that is refused, and says why. */
 MUST_USE int mpi_options_check(const struct words *spec, struct err *err);
+
+/* The value of the next option of SPEC, from *at on, that has one of these names (without dashes,
+ * NULL at the end); *at: behind it. NULL: there is none. Borrowed. */
+const char *mpi_option_value(const struct words *spec, const char *const *names, size_t *at);
+
+/* Appends the hosts of a list ("h1,h2:4"), or of a hostfile. -1: memory is out. */
+MUST_USE int mpi_hosts_of_list(struct words *hosts, const char *list);
+MUST_USE int mpi_hosts_of_file(struct words *hosts, struct slice text);
+/* One agent runs on each machine. An MPI takes a host that is named again for the same one; MPICH
+ * does so only if no other one is in between. from: what names the hosts. n: of agents, 0: one on
+ * each host. -1: *err names a host for which it fails, and what to do. */
+MUST_USE int mpi_hosts_check(const struct words *hosts, const char *from, enum mpi_kind kind,
+                             unsigned n, struct err *err);
 
 /* A process prints this when it starts, and "NUMBER HOW_MANY NODE"; when its agent has ended, the
  * other, and the exit status. */

@@ -24,6 +24,7 @@ while [ -z "$CELLSPAN_SECRET" ] && IFS= read -r line; do
     CELLSPAN_SECRET=*) CELLSPAN_SECRET=${line#*=} ;;
     esac
 done
+: "${CELLSPAN_AGENT:=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}}"
 [ "$CELLSPAN_SECRET" = "%(secret)s" ] && secret=yes || secret=no
 file=%(folder)s/$CELLSPAN_AGENT
 trap 'rm -f "$file"; exit 0' TERM

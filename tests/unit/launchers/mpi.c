@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of launchers/mpi/mpirun.c. */
+/* Tests of launchers/mpi/mpirun.c, mpirun_options.c and mpirun_hosts.c. */
 #include "launchers/mpi/mpirun.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/unit/chaos.h"
@@ -25,6 +26,104 @@ static void mpis_are_told_apart(void)
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         is_int(mpi_kind_of(cases[i].version), cases[i].kind, "<%.20s>", cases[i].version);
+}
+
+static void versions_that_are_too_old_are_named(void)
+{
+    static const struct {
+        const char *version, *says; /* NULL: it is new enough */
+    } cases[] = {
+        { "mpirun (Open MPI) 1.6.5\n", "/y/mpirun is of Open MPI 1.6, which is too old: 1.8 or" },
+        { "mpirun (Open MPI) 1.10.2\n", NULL },
+        { "mpirun.openmpi (OpenRTE) 1.8.8\n", NULL },
+        { "mpirun (Open MPI) 5.0.3\n", NULL },
+        { "mpirun (Open MPI) main\n", NULL },
+        { "mpirun (IBM Spectrum MPI) 1.0\n", NULL },
+        { "HYDRA build details:\n    Version:                                 1.4.1\n",
+          "of MPICH 1.4, which is too old: 3.0 or later is needed. Load the module" },
+        { "HYDRA build details:\n    Version:                                 3.0.4\n", NULL },
+        { "Intel(R) MPI Library for Linux* OS, Version 2.1 Build 20231005\n", NULL },
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct err err = { "" };
+        const int rc = mpi_version_check(mpi_kind_of(cases[i].version), "/y/mpirun",
+                                         cases[i].version, &err);
+
+        if (cases[i].says)
+            ok(rc < 0 && strstr(err.text, cases[i].says) && strstr(err.text, "`conda install "),
+               "<%.24s>: %s", cases[i].version, err.text);
+        else
+            ok(rc == 0, "<%.24s> is new enough: %s", cases[i].version, err.text);
+    }
+}
+
+static int hosts_of(struct words *hosts, const char *list, const char *file)
+{
+    return list ? mpi_hosts_of_list(hosts, list) : mpi_hosts_of_file(hosts, slice_text(file));
+}
+
+static void hosts_that_are_named_twice(void)
+{
+    static const char more[] =
+        "F names h1 twice, and one agent runs on each machine: that is 2 for "
+        "the 3 of mpirun's -n; ask for 2 there, or name more hosts",
+                      apart[] = "F names h1 twice, with other hosts in between";
+    static const struct {
+        const char *list, *file;
+        unsigned n;
+        const char *open, *hydra; /* NULL: fine */
+    } cases[] = {
+        { "h1,h2", NULL, 0, NULL, NULL },
+        { "h1,h2", NULL, 3, NULL, NULL },
+        { "h1,h1,h2", NULL, 0, NULL, NULL },
+        { "h1,h1,h2", NULL, 3, more, more },
+        { "h1,h2,h1", NULL, 0, NULL, apart },
+        { "h1:2,h2:1,h1:2", NULL, 2, NULL, NULL },
+        { "+n1,+n1,,", NULL, 3, NULL, NULL },
+        { NULL, "h1\nh2\nh1\nh2\n", 0, NULL, apart },
+        { NULL, "h1\nh2\nh1\nh3\n", 3, NULL, apart },
+        { NULL, "h1\nh2\nh1", 3, more, more },
+        { NULL, "# h2\n\n  me@h1 slots=2\r\nh2:4 # h1\nh1\tmax_slots=2\n", 3, more, more },
+        { NULL, "fe80::1\nfe80::2\nfe80::1:2\n", 3, NULL, NULL },
+        { NULL, "", 2, NULL, NULL },
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (enum mpi_kind kind = MPI_OPEN; kind <= MPI_INTEL; kind++) {
+            const char *const says = kind == MPI_OPEN ? cases[i].open : cases[i].hydra;
+            const char *const what = cases[i].list ? cases[i].list : cases[i].file;
+            struct words hosts = WORDS_INIT;
+            struct err err = { "" };
+            int rc = hosts_of(&hosts, cases[i].list, cases[i].file);
+
+            if (rc == 0)
+                rc = mpi_hosts_check(&hosts, "F", kind, cases[i].n, &err);
+            if (says)
+                ok(rc < 0 && strstr(err.text, says), "%u of <%.8s>: %s", cases[i].n, what,
+                   err.text);
+            else
+                ok(rc == 0, "%u of <%.8s> are fine: %s", cases[i].n, what, err.text);
+            words_release(&hosts);
+        }
+}
+
+static void values_of_options_are_found(void)
+{
+    static const char *const names[] = { "n", "np", NULL };
+    struct words spec = WORDS_INIT;
+    struct err err = { "" };
+    const char *value[3];
+    size_t at = 0;
+
+    if (words_split(&spec, "-x -n -n 2 --hostfile n --np=3 -n", &err) < 0)
+        abort();
+    for (size_t i = 0; i < 3; i++)
+        value[i] = mpi_option_value(&spec, names, &at);
+    ok(value[0] && value[1] && strcmp(value[0], "2") == 0 && strcmp(value[1], "3") == 0,
+       "what belongs to another option is none");
+    ok(!value[2], "and one without a value has none");
+    words_release(&spec);
 }
 
 static void options_that_place_tasks_are_refused(void)
@@ -53,6 +152,19 @@ static void options_that_place_tasks_are_refused(void)
         { "-wdir /x", "notebook's folder" },
         { "-n 1 : -n 1", "says which program" },
         { "h1,h2", "'h1,h2' is no option of mpirun" },
+        { "-n 2 hostname", "hostname can't be used here: cellspan itself says which program" },
+        { "--allow-run-as-root train.py -x", "train.py can't be used here: cellspan itself" },
+        { "--hostfile=F train.py", "train.py can't be used here" },
+        { "--mca btl tcp train.py", "train.py can't be used here" },
+        { "-unheard of -n 2", NULL }, /* what belongs to it isn't known */
+        { "-n 2 -", "- can't be used here: cellspan itself says which program" },
+        { "--mca rmaps_base_mapping_policy slot", "--mca rmaps_base_mapping_policy can't be used" },
+        { "-n 2 -mca rmaps seq", "-mca rmaps can't be used here: cellspan itself starts one" },
+        { "-gmca rmaps_ppr_n_pernode 2", "-gmca rmaps_ppr_n_pernode can't" },
+        { "--prtemca rmaps_default_mapping_policy slot", "--prtemca rmaps_default" },
+        { "--mca hwloc_base_binding_policy core", "--mca hwloc_base_binding_policy can't" },
+        { "--mca btl rmaps_x -x rmaps -x --map-by", NULL },
+        { "--mca", NULL }, /* mpirun says what is missing */
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -119,13 +231,16 @@ static void memory_may_be_out(void)
     int rc;
 
     do {
-        struct words argv = WORDS_INIT;
+        struct words argv = WORDS_INIT, hosts = WORDS_INIT;
         struct err err = { "" };
 
         alloc_fail_at(n++);
         rc = composed(&argv, MPI_OPEN, &err);
+        if (rc == 0 && (rc = mpi_hosts_of_file(&hosts, slice_text("h1\nme@h2 slots=2\n"))) < 0)
+            (void)err_set(&err, "out of memory");
         chaos_left = -1;
         words_release(&argv);
+        words_release(&hosts);
         if (rc < 0 && !strstr(err.text, "out of memory"))
             ok(false, "allocation %ld: %s", n, err.text);
     } while (rc < 0);
@@ -188,6 +303,9 @@ static void reasons_name_their_host(void)
 int main(void)
 {
     mpis_are_told_apart();
+    versions_that_are_too_old_are_named();
+    hosts_that_are_named_twice();
+    values_of_options_are_found();
     options_that_place_tasks_are_refused();
     commands_are_composed();
     memory_may_be_out();
