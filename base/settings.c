@@ -77,7 +77,7 @@ const struct setting_row setting_rows[N_SETTINGS] = {
                                     .most = DAY },
     [SETTING_RESUME] = { "CELLSPAN_RESUME",
                          "seconds of silence after which a machine is lost, if that is later",
-                         .standard = "0", .kind = SETTING_SECONDS, .least = 0, .most = DAY },
+                         .standard = "120", .kind = SETTING_SECONDS, .least = 0, .most = DAY },
     [SETTING_START_TIMEOUT] = { "CELLSPAN_START_TIMEOUT",
                                 "seconds in which an engine's machines must come up",
                                 .standard = "120", .kind = SETTING_SECONDS, .least = 0.1,

@@ -28,6 +28,8 @@ MUST_USE int launch_arguments_read(struct launch_arguments *a, int argc, char **
 /* Prints the lines that a launcher sends to the kernel on stdout; docs/launchers.md says what they
  * mean. Each line is flushed at once. */
 
+/* This launcher tells when an agent ends, or can't be found any more. Before report_nodes(). */
+void report_contract(void);
 void report_nodes(unsigned n);
 /* slots 0: omitted. Blanks in the name become '_', so that it is one word. */
 void report_node(unsigned agent, const char *name, unsigned slots);

@@ -139,8 +139,7 @@ struct agents *agents_create(struct loop *loop, const char *folder,
     a->out = (struct to_agents){ .clock = loop_clock(loop), .fan.nodes = &a->nodes };
     beat_init(&a->beat, setting_value(SETTING_HEARTBEAT_TIMEOUT), clock_now(a->out.clock));
     a->resume_ns = setting_value(SETTING_RESUME);
-    if (a->resume_ns < a->beat.timeout_ns)
-        a->resume_ns = a->beat.timeout_ns;
+    a->untold_ns = setting_text(SETTING_RESUME) ? a->resume_ns : 0;
     if (agents_blobs_init(&a->blobs, &a->out, err) == 0 && add_here(a, err) == 0 &&
         listen_here(&a->listen, loop, folder, &handler, err) == 0 &&
         node_failures_watch(a, err) == 0)

@@ -85,6 +85,9 @@ const char *agents_nodes_own_endpoint(const struct agents *a);
  */
 MUST_USE int agents_nodes_add(struct agents *a, unsigned engine, unsigned n,
                               const struct secret *secret, unsigned *first, struct err *err);
+/* Their engine tells when an agent of theirs ends (docs/launchers.md, contract 2), so one that is
+ * silent is waited for. */
+void agents_nodes_told(struct agents *a, unsigned first, unsigned n);
 /* Another machine comes in place of this node, which is lost now if it is not yet; `why` is for the
  * user then. The new node has the old one's index and a key of its own; the old key stays dead. Its
  * number is *number. turn: how many nodes had this index before. */

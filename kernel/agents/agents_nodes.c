@@ -62,6 +62,12 @@ int agents_nodes_add(struct agents *a, unsigned engine, unsigned n, const struct
     return 0;
 }
 
+void agents_nodes_told(struct agents *a, unsigned first, unsigned n)
+{
+    for (unsigned k = 0; k < n; k++)
+        node_table_get(&a->nodes, first + k)->engine_tells = true;
+}
+
 /* The new node keeps its own connection: the tree of the engine's agents is by number. */
 int agents_nodes_replace(struct agents *a, unsigned node, unsigned turn, const char *why,
                          const struct secret *secret, unsigned *number, struct err *err)
@@ -76,6 +82,7 @@ int agents_nodes_replace(struct agents *a, unsigned node, unsigned turn, const c
     link = node_table_get(&a->nodes, *number);
     link->node.index = old->node.index;
     link->node.slots = old->node.slots;
+    link->engine_tells = old->engine_tells;
     link->siblings = 0;
     node_failures_lose(a, old, why);
     admit(a, link, turn, secret);

@@ -15,6 +15,19 @@
 
 #define CLOSED "its agent has ended, or was cut off: the connection was closed"
 
+uint64_t node_failures_resume_ns(const struct agents *a, const struct node_link *link)
+{
+    const uint64_t ns = link->engine_tells ? a->resume_ns : a->untold_ns;
+
+    return ns > a->beat.timeout_ns ? ns : a->beat.timeout_ns;
+}
+
+/* Is it shown as away before it is lost? */
+static bool is_waited_for(const struct agents *a, const struct node_link *link)
+{
+    return link->resumes && node_failures_resume_ns(a, link) > a->beat.timeout_ns;
+}
+
 /* ---- nodes ---- */
 
 static void forget_credit(struct agents *a, unsigned node)
@@ -114,7 +127,7 @@ void node_failures_expect(struct agents *a, struct node_link *link)
     if (link->node.state != NODE_UP)
         return;
     at_ns = clock_now(a->out.clock) + (link->engine_ended ? ENDED_NS
-                                       : link->away       ? a->resume_ns
+                                       : link->away       ? node_failures_resume_ns(a, link)
                                                           : ENGINE_REPORT_NS);
     if (!link->lost_at_ns || at_ns < link->lost_at_ns)
         link->lost_at_ns = at_ns;
@@ -158,7 +171,7 @@ static void quit(struct agents *a, unsigned node)
 /* How long it may be silent. */
 static uint64_t limit_ns(const struct agents *a, const struct node_link *link)
 {
-    return link->resumes ? a->resume_ns : a->beat.timeout_ns;
+    return link->resumes ? node_failures_resume_ns(a, link) : a->beat.timeout_ns;
 }
 
 static void silent(struct agents *a, struct node_link *link)
@@ -175,13 +188,12 @@ static void silent(struct agents *a, struct node_link *link)
 /* Nobody knows why its connection has ended, or the engine has said it. */
 static void overdue(struct agents *a, struct node_link *link)
 {
-    const double waited_s = (double)a->resume_ns / (double)NS_PER_S;
+    const double waited_s = (double)limit_ns(a, link) / (double)NS_PER_S;
     char why[160];
 
     snprintf(why, sizeof why,
-             link->away && a->resume_ns > a->beat.timeout_ns ? CLOSED
-                 ", and it has not come back within %g s"
-                                                             : CLOSED,
+             link->away && is_waited_for(a, link) ? CLOSED ", and it has not come back within %g s"
+                                                  : CLOSED,
              waited_s);
     link->node.silent = link->node.awaited || (link->away && !link->engine_report);
     if (link->engine_ended && !link->away)
@@ -214,15 +226,15 @@ static bool seems_away(const struct agents *a, const struct node_link *link, uin
 /* Is it shown as away from now on, or no more? */
 static void show(struct agents *a, struct node_link *link, uint64_t now)
 {
-    const bool awaited = link->node.state == NODE_UP && link->resumes &&
-                         a->resume_ns > a->beat.timeout_ns && seems_away(a, link, now);
+    const bool awaited = link->node.state == NODE_UP && is_waited_for(a, link) &&
+                         seems_away(a, link, now);
     const bool news = awaited != link->node.awaited;
 
     link->node.awaited = awaited;
     if (awaited) {
         link->node.heard_ns = link->times.heard;
         link->node.until_ns = link->lost_at_ns ? link->lost_at_ns
-                                               : link->times.heard + a->resume_ns;
+                                               : link->times.heard + limit_ns(a, link);
     }
     if (news && a->handler.awaited)
         a->handler.awaited(a->handler.arg, link->node.number);

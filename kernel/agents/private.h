@@ -71,7 +71,8 @@ struct agents {
     struct credit_table credit;
     bool held; /* no CREDIT is sent */
     struct beat beat;
-    uint64_t resume_ns;       /* silence after which a node that can resume is lost */
+    /* CELLSPAN_RESUME, and the same for nodes whose engine does not tell when agents end */
+    uint64_t resume_ns, untold_ns;
     struct watch *beat_timer; /* for silent nodes */
 };
 
@@ -92,6 +93,8 @@ void from_agents_refused(void *agents, struct router *r, const char *why);
 MUST_USE int node_failures_watch(struct agents *a, struct err *err);
 void node_failures_start(struct agents *a);
 
+/* Silence after which a node that can resume is lost; at least the heartbeat's timeout. */
+uint64_t node_failures_resume_ns(const struct agents *a, const struct node_link *link);
 /* Marks the node as lost, and all nodes that are reached through it. Calls the handler for each. */
 void node_failures_lose(struct agents *a, struct node_link *link, const char *why);
 /* Marks this node alone as lost, and does not call the handler. */

@@ -7,6 +7,14 @@
 
 #include "base/log.h"
 
+static void on_contract(struct engine_run *run, unsigned number)
+{
+    if (run->n)
+        log_warn("agents", "%s names its contract after its nodes: ignored", run->name);
+    else
+        run->tells = number >= ENGINE_CONTRACT;
+}
+
 static void on_nodes(struct engine_run *run, unsigned n, bool by_ranks)
 {
     struct err err = { "" };
@@ -17,6 +25,8 @@ static void on_nodes(struct engine_run *run, unsigned n, bool by_ranks)
         engine_run_fail(run, err.text);
     } else {
         run->n = n;
+        if (run->tells)
+            agents_nodes_told(run->agents, run->first, n);
         run->by_ranks = by_ranks;
         engine_run_restart_clock(run);
         run->event(run->arg, run->number, ENGINE_NODES, "");
@@ -163,6 +173,9 @@ void engine_nodes_said(void *arg, const struct engine_line *said)
     if (run->stopped)
         return;
     switch (said->kind) {
+    case ENGINE_LINE_CONTRACT:
+        on_contract(run, said->n);
+        break;
     case ENGINE_LINE_NODES:
         on_nodes(run, said->n, said->by_ranks);
         break;

@@ -59,6 +59,10 @@ struct engine_line engine_line_parse(struct slice line)
         return nonsense;
     if (slice_is(verb, "say")) {
         s = (struct engine_line){ .kind = ENGINE_LINE_SAY, .text = line };
+    } else if (slice_is(verb, "contract")) {
+        s.kind = ENGINE_LINE_CONTRACT;
+        if (!number(word(&line), ENGINE_CONTRACT, &s.n) || s.n == 0 || line.n)
+            return nonsense;
     } else if (slice_is(verb, "nodes")) {
         s.kind = ENGINE_LINE_NODES;
         if (!number(word(&line), ENGINE_NODES_MAX, &s.n) || s.n == 0)

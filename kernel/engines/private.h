@@ -17,9 +17,11 @@
 #define ENGINE_NODES_MAX 65535u
 #define ENGINE_END_MAX   600u       /* seconds */
 #define ENGINE_LEFT_MAX  999999999u /* the same */
+#define ENGINE_CONTRACT  2u         /* the newest one: it tells when agents end */
 
 enum engine_line_kind {
     ENGINE_LINE_NONSENSE,
+    ENGINE_LINE_CONTRACT,
     ENGINE_LINE_NODES,
     ENGINE_LINE_NODE,
     ENGINE_LINE_AGAIN,
@@ -34,7 +36,8 @@ enum engine_line_kind {
 
 struct engine_line {
     enum engine_line_kind kind;
-    /* NODES: how many; NODE, AGAIN, FAILED, AWAY, GONE, NOTICE: which; END: seconds */
+    /* CONTRACT: its number; NODES: how many; NODE, AGAIN, FAILED, AWAY, GONE, NOTICE: which; END:
+     * seconds */
     unsigned n;
     unsigned slots;   /* NODE; 0: not said */
     unsigned seconds; /* NOTICE, ENDS */
@@ -120,6 +123,7 @@ struct engine_run {
     struct secret secret;
     unsigned first, n; /* its first nodes; n 0: not said yet */
     unsigned ranks;    /* for so many it was started; 0: not said */
+    bool tells;        /* when agents end */
     bool by_ranks;     /* it has as many nodes, or slots, as that takes */
     bool was_up;       /* all of them were up once, at the same time */
     uint64_t start_ns; /* how long its nodes may take to come up */

@@ -283,6 +283,7 @@ static int prepare(struct fleet *f, const struct launch_arguments *a, struct err
 
 static void report_hosts(const struct fleet *f)
 {
+    report_contract();
     report_nodes((unsigned)f->n);
     for (size_t i = 0; i < f->n; i++)
         report_node((unsigned)i, f->hosts.v[i].name, f->hosts.v[i].slots);

@@ -80,10 +80,10 @@ def test_ssh_starts_one_agent_on_each_host(launch, hosts, tmp_path):
     one = launch("ssh", spec="h1, h2*4,root@h3", ranks=6, env=hosts.variables(),
                  arguments=["two words", "it's", "$HOME \\n \"x\"", "new\nline"])
     agents = one.wait_agents(3)
-    assert one.wait_out(4) == ["nodes 3", "node 0 h1", "node 1 h2 4", "node 2 h3"]
+    assert one.wait_out(5) == ["contract 2", "nodes 3", "node 0 h1", "node 1 h2 4", "node 2 h3"]
     for number, host in enumerate(("h1", "h2", "h3")):
         assert agents[number][:4] == [str(number), host, "yes", str(tmp_path)], agents
-        assert agents[number][5:] == ["two", "words", "it's", "$HOME", "\\n", '"x"', "new", "line"], agents
+        assert agents[number][5:] == ["two", "words", "it's", "$HOME", "\\n", '"x"', "new", "line", "--stdin", "end"], agents
     one.wait_line("^h2: hello from 1$")
     assert one.end() == 0 and not one.failed(), one.said()
     one.gone()
@@ -169,7 +169,7 @@ def test_ssh_names_each_host_that_does_not_come_and_why(launch, hosts, tmp_path)
 def test_ssh_takes_lists_with_blanks_and_brackets(launch, hosts):
     one = launch("ssh", spec="h[1-2], root@h[3]*2", env=hosts.variables())
     one.wait_agents(3)
-    assert one.wait_out(4) == ["nodes 3", "node 0 h1", "node 1 h2", "node 2 h3 2"]
+    assert one.wait_out(5) == ["contract 2", "nodes 3", "node 0 h1", "node 1 h2", "node 2 h3 2"]
     assert one.end() == 0, one.said()
     one = launch("ssh", spec="h[3-1]", env=hosts.variables())
     assert one.wait() == 2 and "'h[3-1]': write numbers in the brackets" in one.errors[-1], one.said()
@@ -265,7 +265,7 @@ def test_ssh_works_whatever_the_login_shell_is(launch, hosts, tmp_path, shell):
 def test_ssh_starts_at_home_where_the_folder_is_missing(launch, hosts, tmp_path):
     hosts.exec("h3", "mount", "-t", "tmpfs", "tmpfs", str(tmp_path.parent))
     try:
-        one = launch("ssh", spec="h3", env=hosts.variables(), command="/bin/pwd")
+        one = launch("ssh", spec="h3", env=dict(hosts.variables(), CELLSPAN_RESUME="0"), command="/bin/pwd")  # else there are options
         assert one.wait() == 0
     finally:
         hosts.exec("h3", "umount", "-l", str(tmp_path.parent))
@@ -276,7 +276,7 @@ def test_ssh_takes_the_settings_of_the_notebook_along(launch, hosts):
     """What names a file or a device of this machine stays here."""
     there = {"CELLSPAN_REMOTE_PYTHON": "/opt/my python/bin/python", "OMP_NUM_THREADS": "3", "CELLSPAN_PRELOAD": "a,b", "CELLSPAN_SEED": "7"}
     here = {"CUDA_VISIBLE_DEVICES": "5", "CELLSPAN_PYTHONPATH": "/only/here"}
-    one = launch("ssh", spec="h1", env=dict(hosts.variables(), **there, **here), command="/usr/bin/env")
+    one = launch("ssh", spec="h1", env=dict(hosts.variables(), **there, **here, CELLSPAN_RESUME="0"), command="/usr/bin/env")  # else there are options
     assert one.wait() == 0
     for name, value in there.items():
         assert "h1: %s=%s" % (name, value) in one.errors, one.said()

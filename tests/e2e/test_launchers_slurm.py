@@ -35,7 +35,7 @@ def test_slurm_makes_a_job_with_one_agent_a_node(launch, idle):
     agents = one.wait_agents(2)
     assert {tuple(words[:3]) for words in agents.values()} == {("0", "n1", "yes"), ("1", "n2", "yes")}, agents
     assert all(words[4:] == ["gpus=0,1", "two", "words", "it's", "--sigterm-notice", "5"] for words in agents.values()), agents
-    assert one.wait_out(3)[0] == "nodes 2" and sorted(one.out[1:]) == ["node 0 n1", "node 1 n2"]
+    assert one.wait_out(4)[:2] == ["contract 2", "nodes 2"] and sorted(one.out[2:]) == ["node 0 n1", "node 1 n2"]
     assert "cellspan" in idle.queue()[0]
     assert one.end() == 0 and not one.failed(), one.said()
     emptied(idle)
@@ -46,7 +46,7 @@ def test_slurm_takes_one_node_where_nothing_is_said(launch, idle):
     one = launch("slurm", ranks=3, env=idle.variables())
     one.wait_agents(1)
     assert "NumCPUs=3" in idle.run("scontrol", "show", "job", job_id(idle)).replace("NumCPUs=4", "NumCPUs=3")
-    assert one.wait_out(1)[0] == "nodes 1"
+    assert one.wait_out(2)[1] == "nodes 1"
     assert one.end() == 0, one.said()
     emptied(idle)
 

@@ -30,6 +30,7 @@ env) echo "MODE=$MODE GIVEN=$GIVEN SPARE=${SPARE-not there}" >&2; exit 2 ;;
 esac
 slots=${spec#*x}
 spec=${spec%x*}
+[ "$CONTRACT" ] && echo "contract $CONTRACT"
 echo "nodes $spec"
 [ "$NVML" ] && export CELLSPAN_NVML_LIBRARY="$NVML"
 exec 3<&0
@@ -154,6 +155,26 @@ def test_a_machine_that_is_lost_takes_its_ranks_along_and_the_next_cell_works(fr
     again = nb.ok("%%distribute --gather\n'kept' in globals()", limit=90)
     assert sorted(again.value.strip("[]").split(", ")) == ["False", "False", "True", "True"]
     assert "is lost: ranks" in again.stderr and "their variables are gone" in again.stderr
+
+
+@pytest.mark.parametrize("contract", ["", "2"])
+def test_a_silent_machine_is_waited_for_if_its_engine_tells_when_agents_end(fresh, tmp_path, contract):
+    nb = fresh(env={"CELLSPAN_HEARTBEAT_TIMEOUT": "8", "CONTRACT": contract})
+    nb.ok("%%distribute -n 4 --on pair:2\nimport os, time")
+    cell = nb.start("%%%%distribute\nprint('here', flush=True)\nwhile not os.path.exists(%r):\n    time.sleep(0.1)" % str(tmp_path / "go"))
+    nb.wait_ranks(cell, "here")
+    agent = agents(nb)[-1]
+    os.kill(agent, signal.SIGSTOP)
+    if contract:
+        nb.wait(cell, 120, lambda: re.search(r"m\d \(ranks .*\) has been silent for \d+ s; cellspan waits for it until", cell.stderr))
+        os.kill(agent, signal.SIGCONT)
+        nb.wait(cell, 120, lambda: re.search(r"m\d \(ranks .*\) is back after", cell.stderr))
+        (tmp_path / "go").touch()
+        nb.wait(cell).assert_ok()
+    else:
+        nb.wait(cell, 120).assert_error("RankDied")
+        os.kill(agent, signal.SIGCONT)
+        assert "silent" not in cell.stderr, cell.shown
 
 
 def test_without_room_for_its_ranks_all_start_afresh(fresh):

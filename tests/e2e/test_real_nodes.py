@@ -15,7 +15,8 @@ BEGIN = "import os, torch, torch.distributed as dist\nrank = dist.get_rank()\n"
 
 @pytest.fixture
 def nb(fresh):
-    return fresh()
+    """A node that stands still is lost when it would be shown as away: nobody waits for it."""
+    return fresh(env={"CELLSPAN_RESUME": "0"})
 
 
 # The interface that NCCL is told, and the one by which Linux reaches rank 0; None on rank 0's own machine.

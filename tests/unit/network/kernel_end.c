@@ -304,6 +304,7 @@ void kernel_end_open(struct fleet *f)
     a->listen.remote = &f->kernel.router;
     beat_init(&a->beat, FLEET_TIMEOUT_NS, f->now);
     a->resume_ns = planted == PLANTED_STOP_IS_LOSS ? FLEET_TIMEOUT_NS : FLEET_RESUME_NS;
+    a->untold_ns = a->resume_ns;
     if (agents_blobs_init(&a->blobs, &a->out, &err) < 0 ||
         node_table_add(&a->nodes, 1, 0, &err) < 0 || node_failures_watch(a, &err) < 0)
         abort();

@@ -65,7 +65,7 @@ launch.nodes(2)
 launch.node(0, "a host")
 launch.node(1, "h2", 4)
 launch.failed(1, "h2: no\\nroute")"""
-    said = "say -n 2 4 ['agent', '--connect', 'x', '--', '--spec']\nend 30\nnodes 2\nnode 0 a_host\nnode 1 h2 4\nfailed 1 h2: no route\n"
+    said = "say -n 2 4 ['agent', '--connect', 'x', '--', '--spec']\nend 30\ncontract 2\nnodes 2\nnode 0 a_host\nnode 1 h2 4\nfailed 1 h2: no route\n"
     assert ran(body, "--spec", "-n 2", "--ranks", "4", "--", "agent", "--connect", "x", "--", "--spec") == (0, said, "")
 
 

@@ -38,13 +38,13 @@ static void resume(struct peer *p, unsigned number, uint64_t received,
     peer_say(p, ROUTE_KERNEL, 0, &m);
 }
 
-/* Two agents that can resume. The number of the first. */
-static unsigned two_up(struct stage *s, struct peer peer[2], struct keys next[2])
+/* Two agents that can resume, of an engine that runs this line. The number of the first. */
+static unsigned two_of(struct stage *s, const char *line, struct peer peer[2], struct keys next[2])
 {
     unsigned first;
 
     stage_open(s);
-    first = stage_first(s, stage_engine(s, "echo nodes 2"));
+    first = stage_first(s, stage_engine(s, line));
     for (unsigned k = 0; k < 2; k++) {
         keys_create(&next[k]);
         peer_open(s, &peer[k], k, PEER_CURVE);
@@ -52,6 +52,11 @@ static unsigned two_up(struct stage *s, struct peer peer[2], struct keys next[2]
         ok(peer_gets(s, &peer[k], SPAN_WELCOME), "an agent is welcome");
     }
     return first;
+}
+
+static unsigned two_up(struct stage *s, struct peer peer[2], struct keys next[2])
+{
+    return two_of(s, "echo nodes 2", peer, next);
 }
 
 /* Its connection ends, and the kernel has seen it. */
@@ -562,6 +567,55 @@ static void an_engine_that_ends_ends_the_wait(void)
     stage_close(&s);
 }
 
+/* The time is not set: how long is waited is the engine's. */
+static void only_agents_whose_end_is_told_are_waited_for(void)
+{
+    static const struct {
+        const char *line;
+        unsigned seconds;
+    } engine[] = { { "echo nodes 2", 60 },
+                   { "echo contract 1; echo nodes 2", 60 },
+                   { "echo nodes 2; echo contract 2", 60 }, /* too late */
+                   { "echo contract 2; echo nodes 2", 120 } };
+
+    for (size_t k = 0; k < sizeof engine / sizeof *engine; k++) {
+        const unsigned seconds = engine[k].seconds;
+        struct stage s;
+        struct peer peer[2];
+        struct keys next[2];
+        const unsigned first = two_of(&s, engine[k].line, peer, next);
+
+        is_int((int64_t)peer[0].last.v[F_WELCOME_RESUME_MS].u64, seconds * 1000,
+               "%s: WELCOME has the time", engine[k].line);
+        stage_still(&s);
+        cut(&s, &peer[0], first);
+        stage_skip(&s, seconds * 1000 - 1000);
+        ok(!s.lost[first] && s.awaited[first] == (seconds > 60), "it is %s",
+           seconds > 60 ? "shown as away" : "there");
+        stage_skip(&s, 2000);
+        is_int(s.lost[first], 1, "and lost after %u s", seconds);
+        peer_close(&peer[1]);
+        stage_close(&s);
+    }
+}
+
+static void what_comes_in_place_of_one_is_told_of_as_well(void)
+{
+    struct stage s;
+    struct peer peer[2];
+    struct keys next[2];
+    const unsigned first = two_of(&s, "echo contract 2; echo nodes 2", peer, next);
+    struct err err = { "" };
+    unsigned by = 0;
+
+    ok(agents_nodes_replace(s.agents, first, 1, "another comes", &s.secret, &by, &err) == 0 &&
+           link_of(&s, by)->engine_tells,
+       "another machine is waited for as well");
+    peer_close(&peer[0]);
+    peer_close(&peer[1]);
+    stage_close(&s);
+}
+
 int main(void)
 {
     stage_ready();
@@ -575,6 +629,9 @@ int main(void)
     a_child_is_cut_while_it_dials();
     what_can_not_be_ends_the_node();
     it_is_waited_for_as_long_as_silence();
+    unsetenv("CELLSPAN_RESUME");
+    only_agents_whose_end_is_told_are_waited_for();
+    what_comes_in_place_of_one_is_told_of_as_well();
     setenv("CELLSPAN_RESUME", "600", 1);
     one_that_is_away_is_shown_and_waited_for();
     silence_is_shown_before_it_is_a_loss();

@@ -42,6 +42,8 @@ static void lines_are_understood(void)
     ok(s.kind == ENGINE_LINE_AWAY && s.n == 2, "away has none");
     s = parse("failed 2");
     ok(s.kind == ENGINE_LINE_FAILED && s.text.n == 0, "failed without a reason is failed");
+    s = parse("contract 2");
+    ok(s.kind == ENGINE_LINE_CONTRACT && s.n == 2, "contract 2");
     s = parse("end 30");
     ok(s.kind == ENGINE_LINE_END && s.n == 30, "end 30");
     s = parse("notice 2 120 spot: the price rose");
@@ -78,6 +80,10 @@ static void all_else_is_nonsense(void)
         "away",
         "away x",
         "away 1 2",
+        "contract",
+        "contract 0",
+        "contract 3",
+        "contract 2 3",
         "failed",
         "failed x",
         "end",

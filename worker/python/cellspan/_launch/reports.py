@@ -27,6 +27,7 @@ class Reports:
 
     def nodes(self, n, by_ranks=False):
         """So many agents will come. by_ranks: they have room for so many ranks as were asked for, and a new start for more gives more room."""
+        self._line("contract 2")  # all engines of this package tell when an agent ends
         self._line("nodes %d%s" % (n, " ranks" if by_ranks else ""))
 
     def node(self, number, name, slots=0):
