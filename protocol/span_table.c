@@ -53,7 +53,7 @@ static const struct span_info table[] = {
     KIND(LINES, A_TO_K, NONE, U64("stream"), U64("flags"), BYTES("data", 1 * MIB)),
     KIND(PORT, K_TO_A | A_TO_K, NONE, U64("port"), BYTES("more", 32)),
     KIND(WARM, K_TO_A, NONE, STR("python", 4 * KIB)),
-    BARE(QUIT, K_TO_A, NONE),
+    BARE(QUIT, K_TO_A | A_TO_K, NONE),
     LOOSE(BEAT, K_TO_A | A_TO_K, U64("sent"), U64("received")),
     KIND(OPEN, K_TO_A, NONE, U64("node"), BYTES("key", 32)),
     KIND(OPENED, A_TO_K, NONE, U64("node"), U64("port"), STR("error", 4 * KIB)),

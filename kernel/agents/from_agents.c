@@ -340,7 +340,9 @@ static bool take_own(struct agents *a, struct node_link *link, uint32_t worker,
     }
     if (m->kind == SPAN_BEAT)
         take_beat(a, link, m);
-    return m->kind == SPAN_BEAT || take_reparent(a, link, m) ||
+    else if (m->kind == SPAN_QUIT)
+        node_failures_ends(a, link);
+    return m->kind == SPAN_BEAT || m->kind == SPAN_QUIT || take_reparent(a, link, m) ||
            blob_schedule_message(a->blobs.schedule, link->node.number, m);
 }
 

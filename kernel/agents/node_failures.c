@@ -25,7 +25,8 @@ uint64_t node_failures_resume_ns(const struct agents *a, const struct node_link 
 /* Is it shown as away before it is lost? */
 static bool is_waited_for(const struct agents *a, const struct node_link *link)
 {
-    return link->resumes && node_failures_resume_ns(a, link) > a->beat.timeout_ns;
+    return link->resumes && !link->agent_ends &&
+           node_failures_resume_ns(a, link) > a->beat.timeout_ns;
 }
 
 /* ---- nodes ---- */
@@ -127,12 +128,24 @@ void node_failures_expect(struct agents *a, struct node_link *link)
     if (link->node.state != NODE_UP)
         return;
     at_ns = clock_now(a->out.clock) + (link->engine_ended ? ENDED_NS
+                                       : link->agent_ends ? a->beat.timeout_ns
                                        : link->away       ? node_failures_resume_ns(a, link)
                                                           : ENGINE_REPORT_NS);
     if (!link->lost_at_ns || at_ns < link->lost_at_ns)
         link->lost_at_ns = at_ns;
     /* what is for one that is away waits for it */
-    link->node.leaving = !link->away || link->engine_ended;
+    link->node.leaving = !link->away || link->agent_ends || link->engine_ended;
+}
+
+/* Its engine may say why. */
+void node_failures_ends(struct agents *a, struct node_link *link)
+{
+    if (link->node.number == NODE_HERE)
+        return;
+    link->agent_ends = true;
+    if (!link->engine_report)
+        link->engine_report = "its agent has got a signal, or what had started it was gone";
+    node_failures_expect(a, link);
 }
 
 void node_failures_disconnected(void *agents, struct router *r, int fd)

@@ -73,6 +73,7 @@ struct node_link {
     struct waiting_message *first, **last;
     struct fan_part fan;
     bool engine_tells;         /* when agents end: nobody else need guess it from their silence */
+    bool agent_ends;           /* it has said so: it won't resume */
     bool engine_ended;         /* while the node was up */
     bool engine_looks;         /* it has lost its way to the node; until the agent resumes */
     const char *engine_report; /* why; borrowed; NULL: it did not say */

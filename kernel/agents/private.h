@@ -101,6 +101,8 @@ void node_failures_lose(struct agents *a, struct node_link *link, const char *wh
 void node_failures_lose_quietly(struct agents *a, struct node_link *link);
 /* Marks the node as lost after a few seconds. Until then its engine may report the reason. */
 void node_failures_expect(struct agents *a, struct node_link *link);
+/* Its agent has said that it ends. */
+void node_failures_ends(struct agents *a, struct node_link *link);
 /* Nobody waits any longer for the node, if it is shown as away: it is lost soon. */
 void node_failures_give_up(struct agents *a, struct node_link *link);
 /* The connection of the node has ended, or it has another one: also the nodes that are reached

@@ -177,6 +177,17 @@ def test_a_silent_machine_is_waited_for_if_its_engine_tells_when_agents_end(fres
         assert "silent" not in cell.stderr, cell.shown
 
 
+def test_an_agent_that_is_told_to_end_says_so(fresh):
+    """Its engine does not know that nobody of cellspan has told it."""
+    nb = fresh(env={"CELLSPAN_HEARTBEAT_TIMEOUT": "8", "CELLSPAN_RESUME": "1000", "CONTRACT": "2"})
+    nb.ok("%%distribute -n 4 --on pair:2\nimport os, time")
+    cell = nb.start("%%distribute\nprint('here', flush=True)\ntime.sleep(1000)")
+    nb.wait_ranks(cell, "here")
+    os.kill(agents(nb)[-1], signal.SIGTERM)
+    nb.wait(cell, 120).assert_error("RankDied")
+    assert "is gone: its agent has got a signal, or what had started it was gone" in cell.shown and "silent" not in cell.stderr, cell.shown
+
+
 def test_without_room_for_its_ranks_all_start_afresh(fresh):
     nb = fresh()
     assert nb.ok("%%distribute --on pair:2x1 --gather\nimport os\nos.environ['GROUP_RANK']").value == "['0', '1']"

@@ -182,7 +182,7 @@ static void stdin_over(struct program *h)
     if (h->told_end && kernel_link_outlasts(&h->agent.kernel))
         log_info("agent", "stdin is over without a word: the kernel is waited for");
     else
-        kernel_link_quit(&h->agent.kernel, "stdin is over: the kernel is gone");
+        kernel_link_end(&h->agent.kernel, "stdin is over: the kernel is gone");
 }
 
 static void stdin_ready(void *arg, int fd, unsigned events)
@@ -197,12 +197,12 @@ static void stdin_ready(void *arg, int fd, unsigned events)
     if (n <= 0)
         stdin_over(h);
     else if (h->told_end && agent_line_is_end(slice_of(bytes, (size_t)n)))
-        kernel_link_quit(&h->agent.kernel, "its launcher says so");
+        kernel_link_end(&h->agent.kernel, "its launcher says so");
 }
 
 static void told_to_end(void *arg)
 {
-    kernel_link_quit(arg, "a signal");
+    kernel_link_end(arg, "a signal");
 }
 
 static void check_parent(void *arg)
@@ -210,7 +210,7 @@ static void check_parent(void *arg)
     struct program *h = arg;
 
     if (h->parent && getppid() != h->parent)
-        kernel_link_quit(&h->agent.kernel, "the parent process is gone");
+        kernel_link_end(&h->agent.kernel, "the parent process is gone");
 }
 
 static int watch_for_the_end(struct program *h, struct loop *loop, struct err *err)

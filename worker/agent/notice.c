@@ -78,7 +78,7 @@ static void on_term(void *notice)
     if (n->kernel->uplink && uplink_is_welcome(n->kernel->uplink))
         tell(n, n->sigterm_s, true, slice_text("SIGTERM has come"));
     else
-        kernel_link_quit(n->kernel, "a signal");
+        kernel_link_end(n->kernel, "a signal");
 }
 
 /* "SECONDS TEXT" */

@@ -34,6 +34,15 @@ void kernel_link_quit(struct kernel_link *k, const char *why)
     loop_stop(k->loop);
 }
 
+void kernel_link_end(struct kernel_link *k, const char *why)
+{
+    const struct span m = { .kind = SPAN_QUIT };
+
+    if (!k->quitting)
+        kernel_link_send(k, &m);
+    kernel_link_quit(k, why);
+}
+
 bool kernel_link_outlasts(const struct kernel_link *k)
 {
     return k->uplink && uplink_outlasts(k->uplink);

@@ -549,6 +549,31 @@ static void one_that_is_given_up_is_lost_soon(void)
     stage_close(&s);
 }
 
+static void an_agent_that_ends_is_not_waited_for(void)
+{
+    const struct span quit = { .kind = SPAN_QUIT };
+    struct stage s;
+    struct peer peer[2];
+    struct keys next[2];
+    const unsigned first = two_up(&s, peer, next);
+
+    peer_say(&peer[0], first, 0, &quit);
+    for (unsigned k = 0; !link_of(&s, first)->agent_ends && k < 2000; k++)
+        stage_pass(&s, 5);
+    stage_still(&s);
+    cut(&s, &peer[0], first);
+    stage_skip(&s, 58000);
+    ok(s.n_lost == 0 && agents_node(s.agents, first)->leaving,
+       "the engine of one that has said that it ends may say why");
+    stage_skip(&s, 4000);
+    ok(s.lost[first] == 1 && s.awaited[first] == 0,
+       "and then it is lost, though others are waited for");
+    is_text(s.why[first], "its agent has got a signal, or what had started it was gone",
+            "for that reason");
+    peer_close(&peer[1]);
+    stage_close(&s);
+}
+
 static void an_engine_that_ends_ends_the_wait(void)
 {
     struct stage s;
@@ -637,6 +662,7 @@ int main(void)
     silence_is_shown_before_it_is_a_loss();
     one_that_is_given_up_is_lost_soon();
     an_engine_knows_earlier_that_one_is_away();
+    an_agent_that_ends_is_not_waited_for();
     an_engine_that_ends_ends_the_wait();
     return plan_done();
 }
