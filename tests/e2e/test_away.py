@@ -83,6 +83,25 @@ def test_in_a_cell_that_prints(nb, net):
     assert_all_there(nb)
 
 
+def test_nobody_has_to_ask_for_that(fresh, net):
+    """With no setting at all, a machine is shown as away after 10 s, and waited for."""
+    nb = fresh(env=net.variables())
+    nb.pids = values(nb.ok(BOTH, limit=UP))
+    cell = nb.start("%%distribute --merge prefix\nfor k in range(300):\n    print('tick', k, flush=True)\n    time.sleep(0.1)")
+    nb.wait_shown(cell, "[2] tick 3\n")
+    net.link("h2", False)
+    try:
+        nb.wait(cell, SOON, lambda: re.search(AWAY, cell.stderr))
+        goes_by(nb, cell, 4)
+    finally:
+        net.link("h2", True)
+    nb.wait(cell, SOON).assert_ok()
+    assert re.search(BACK, cell.stderr) and re.findall(r"^\[3\] tick (\d+)$", cell.stdout, re.M) == [str(k) for k in range(300)], cell.shown
+    assert_all_there(nb)
+    nb.close()
+    assert net.left() == []
+
+
 def test_it_is_lost_after_the_wait(notebook, net):
     nb = notebook(resume="20")
     cell = nb.start("%%distribute --grace 1s\nprint('begun', flush=True)\ntime.sleep(600)")
