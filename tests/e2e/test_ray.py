@@ -84,6 +84,8 @@ def test_a_runtime_env_is_passed_on(engine, nb):
     given = json.dumps({"env_vars": {"GIVEN": "a b"}}).replace('"', '\\"')
     cell = nb.ok("%%%%distribute -n 2 --on \"%s --runtime-env '%s'\" --gather\nimport os\nos.environ['GIVEN']" % (engine.on, given), limit=LIMIT)
     assert values(cell) == ["a b"] * 2, cell.shown
+    cell = nb.run("%%%%distribute -n 2 --fresh --on \"%s --runtime-env '%s'\"\n1" % (engine.on, given.replace('\\"a b\\"', "3")), limit=LIMIT)
+    assert cell.status == "error" and "--runtime-env: Ray does not take it: runtime_env['env_vars'] must be" in cell.error["evalue"], cell.shown
 
 
 def test_a_node_that_ray_drains_is_a_notice(engine, nb):

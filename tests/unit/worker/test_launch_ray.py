@@ -79,12 +79,25 @@ def unused_port():
     ("--cpus 0", "--cpus 0: write a number"),
     ("*2 --nodes 2", "leave one of them out"),
     ("--runtime-env {", "--runtime-env {: that is no JSON"),
+    ("--runtime-env 3", "--runtime-env 3: that is no object of JSON"),
     ("'", "write both quotes"),
 ])
 def test_what_spec_can_not_mean_is_refused(text, error):
     with pytest.raises(Cannot) as raised:
         engine.Spec(text)
     assert error in str(raised.value)
+
+
+def test_a_runtime_env_that_ray_does_not_take_is_named(monkeypatch):
+    def takes(pip):
+        if pip != ["numpy"]:
+            raise TypeError("runtime_env['pip'] must be\n\tof type List[str]\nof type List[str]")
+
+    monkeypatch.setitem(sys.modules, "ray", types.ModuleType("ray"))
+    monkeypatch.setitem(sys.modules, "ray.runtime_env", types.SimpleNamespace(RuntimeEnv=takes))
+    engine.check_runtime_env({"pip": ["numpy"]})
+    with pytest.raises(Cannot, match=r"^--runtime-env: Ray does not take it: runtime_env\['pip'\] must be of type List\[str\]$"):
+        engine.check_runtime_env({"pip": 5})
 
 
 def test_addresses_without_a_port_are_refused():

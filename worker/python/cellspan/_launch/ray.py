@@ -62,6 +62,8 @@ class Spec:
                 self.runtime_env = json.loads(value)
             except ValueError as error:
                 raise Cannot("--runtime-env %s: that is no JSON: %s; write it as {\"pip\": [\"numpy\"]}, in quotes" % (value, error)) from None
+            if not isinstance(self.runtime_env, dict):
+                raise Cannot("--runtime-env %s: that is no object of JSON; write it as {\"pip\": [\"numpy\"]}, in quotes" % value)
             return
         if not value.isdecimal() or (option != "--gpus" and not int(value)):
             raise Cannot("%s %s: write a number" % (option, value))
@@ -183,7 +185,18 @@ def refuse_silence(address):
         raise Failed("no Ray cluster answers at %s: %s; see by `ray status --address %s` whether it is up" % (address, error, address)) from None
 
 
+def check_runtime_env(given):
+    """By Ray itself, for whose connect() it would look like a notebook that is not let in."""
+    from ray.runtime_env import RuntimeEnv
+    try:
+        RuntimeEnv(**given)
+    except (TypeError, ValueError) as error:
+        raise Cannot("--runtime-env: Ray does not take it: %s" % one_line(error)) from None
+
+
 def connect(launch, ray, spec):
+    if spec.runtime_env is not None:
+        check_runtime_env(spec.runtime_env)
     address = spec.address or os.environ.get("RAY_ADDRESS", "")
     if address.startswith("ray://"):
         raise Cannot("RAY_ADDRESS=%s is an address of Ray Client; write ray:HOST:PORT, or unset it" % address)
