@@ -21,6 +21,17 @@ def zygote():
 
 
 @pytest.fixture(scope="module")
+def torch_programs():
+    """Runs programs that need torch, which it has imported for all of them."""
+    pytest.importorskip("torch")
+    from torch_programs import TorchPrograms
+
+    programs = TorchPrograms()
+    yield programs
+    programs.close()
+
+
+@pytest.fixture(scope="module")
 def settings(tmp_path_factory):
     """The environment of a home: settings of IPython that are empty."""
     return {"IPYTHONDIR": str(tmp_path_factory.mktemp("ipython"))}

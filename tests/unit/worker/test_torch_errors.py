@@ -5,8 +5,6 @@ here: its texts of an older version are given, and tests/frameworks/test_hugging
 
 import importlib
 import json
-import subprocess
-import sys
 import threading
 import types
 
@@ -96,11 +94,10 @@ os._exit(0)
 """
 
 
-def test_the_rows_know_what_the_installed_torch_raises():
-    pytest.importorskip("torch")
+def test_the_rows_know_what_the_installed_torch_raises(torch_programs):
     ports = str(free_port()), str(free_port())
-    ranks = [subprocess.Popen([sys.executable, "-c", RAISES, str(r), *ports], stdout=subprocess.PIPE, text=True) for r in range(2)]
-    told = [json.loads(own_lines(p.communicate(timeout=200)[0])[-1]) for p in ranks]
+    ranks = [torch_programs.start(RAISES, str(r), *ports) for r in range(2)]
+    told = [json.loads(own_lines(rank.finish().stdout)[-1]) for rank in ranks]
     for row, text, (about, line) in [one for rank in told for one in rank]:
         assert about == row and line, (row, text, about, line)
     lines = {row: line for row, _, (_, line) in told[0]}
@@ -143,9 +140,8 @@ if __name__ == "__main__":
          ("loader", "an interrupt has ended the DataLoader's workers: make the DataLoader again")]),
     (9, [("", ""), ("", "")]),
 ])
-def test_workers_that_an_interrupt_has_ended_are_told_from_others(signum, told):
-    pytest.importorskip("torch")
-    done = subprocess.run([sys.executable, "-c", LOADER, str(signum)], capture_output=True, text=True, timeout=200)
+def test_workers_that_an_interrupt_has_ended_are_told_from_others(signum, told, torch_programs):
+    done = torch_programs.run(LOADER, str(signum))
     assert done.stdout.splitlines()[-1:] == [repr(told)], done
 
 

@@ -95,13 +95,12 @@ print(torchenv.is_initialized())
 """
 
 
-def test_a_group_is_made_once_per_world_and_anew_for_another():
-    pytest.importorskip("torch")
+def test_a_group_is_made_once_per_world_and_anew_for_another(torch_programs):
     worlds = json.dumps([[2, free_port()], [2, free_port()], [1, free_port()]])
-    ranks = [subprocess.Popen([sys.executable, "-c", RANK, str(r), worlds], stdout=subprocess.PIPE, text=True) for r in range(2)]
-    out = [own_lines(p.communicate(timeout=200)[0]) for p in ranks]
+    ranks = [torch_programs.start(RANK, str(r), worlds) for r in range(2)]
+    out = [own_lines(rank.finish().stdout) for rank in ranks]
     pair = ["gloo gloo 2 2 True"] * 2
-    assert out == [[*pair, "gloo gloo 1 1 True", "False"], [*pair, "False"]]
+    assert out == [[*pair, "gloo gloo 1 1 True", "False"], [*pair, "False"]], ranks
 
 
 WORLDS = """
@@ -123,9 +122,8 @@ print(enter("4", "1"), groups.hidden, enter("3", "1"), make(), enter("3", "1"), 
 """
 
 
-def test_torch_sees_the_groups_of_one_world_at_a_time():
-    pytest.importorskip("torch")
-    done = subprocess.run([sys.executable, "-c", WORLDS % str(free_port())], capture_output=True, text=True)
+def test_torch_sees_the_groups_of_one_world_at_a_time(torch_programs):
+    done = torch_programs.run(WORLDS % str(free_port()))
     assert own_lines(done.stdout) == [
         "False ('1', True)",
         "False 0 2 ('1', True) True True",
@@ -156,9 +154,8 @@ print(dist.group.WORLD.group_name, half.group_name, c10d._world.group_count)
 """
 
 
-def test_groups_that_could_not_be_made_do_not_count():
-    pytest.importorskip("torch")
-    done = subprocess.run([sys.executable, "-c", FAILING], capture_output=True, text=True)
+def test_groups_that_could_not_be_made_do_not_count(torch_programs):
+    done = torch_programs.run(FAILING)
     assert own_lines(done.stdout) == ["0", "True 1", "0", "True 1", "0 1 2"], done
 
 
@@ -307,8 +304,8 @@ def test_accelerates_launcher_says_on_ranks_that_they_are_there_already(monkeypa
 
 
 SETTLE = """
-import sys
-import types
+import os
+os.environ["CELLSPAN_LOCAL_GPUS"] = "2,3"
 from cellspan._worker import gpus
 {first}
 gpus.settle()
@@ -322,14 +319,15 @@ torch.cuda._lazy_init()
 
 
 @pytest.mark.parametrize("first", ["", "import torch"])
-def test_plain_cuda_is_the_ranks_own_gpu_when_torch_first_uses_one(first):
+def test_plain_cuda_is_the_ranks_own_gpu_when_torch_first_uses_one(first, torch_programs):
     """In a torch that was there before, and in one that comes later; CUDA is not touched before."""
     torch = pytest.importorskip("torch")
     if not hasattr(torch._C, "_cuda_init"):
         code = SETTLE.format(first=first).replace("torch.cuda._lazy_init()", "[call() for call, _ in torch.cuda._queued_calls[-1:]]")
     else:
         code = SETTLE.format(first=first)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=dict(os.environ, CELLSPAN_LOCAL_GPUS="2,3"))
+    run = torch_programs.run if first else lambda code: subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = run(code)
     assert done.stdout.split() == ["False", "2"], done
 
 
