@@ -41,6 +41,7 @@ check_PROGRAMS += \
 	tests/unit/launchers/ssh.t \
 	tests/unit/launchers/payload.t \
 	tests/unit/launchers/relay.t \
+	tests/unit/launchers/look.t \
 	tests/unit/launchers/slurm.t \
 	tests/unit/launchers/delivery.t
 tests_unit_launchers_words_t_SOURCES = tests/unit/launchers/words.c
@@ -57,6 +58,8 @@ tests_unit_launchers_delivery_t_SOURCES = tests/unit/launchers/delivery.c \
 tests_unit_launchers_delivery_t_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS)
 tests_unit_launchers_relay_t_SOURCES = tests/unit/launchers/relay.c launchers/relay_child.c
 tests_unit_launchers_relay_t_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS)
+tests_unit_launchers_look_t_SOURCES = tests/unit/launchers/look.c launchers/ssh/look_child.c
+tests_unit_launchers_look_t_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS)
 tests_unit_launchers_payload_t_SOURCES = tests/unit/launchers/payload.c
 tests_unit_launchers_payload_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_launchers_payload_t_LDADD = launchers/liblaunch.a base/libbase.a

@@ -37,6 +37,26 @@ struct look_child {
 
 static void start(struct look_child *l);
 
+/* ---- what it runs ---- */
+
+/* $0: the agent's program; $1: the agent's folder, cellspan-PID-RANDOM. It has no single quotes and
+ * no newlines, so that every kind of login shell passes it on. */
+#define SCRIPT                                                                                     \
+    "if [ -x \"$0\" ]; then exec \"$0\" --look \"$1\"; fi; "                                       \
+    "b=$(cat /proc/sys/kernel/random/boot_id 2>/dev/null) && "                                     \
+    "echo \"" AGENT_LINE_LOOK AGENT_LINE_BOOT "$b\"; "                                             \
+    "p=${1##*/cellspan-}; p=${p%%-*}; "                                                            \
+    "[ \"$p\" -gt 1 ] 2>/dev/null && { kill -0 \"$p\" 2>/dev/null || "                             \
+    "echo \"" AGENT_LINE_LOOK AGENT_LINE_GONE "\"; }; exit 127"
+
+int look_child_command(struct buf *line, const char *program, const char *folder)
+{
+    return buf_add_text(line, "exec sh -c '" SCRIPT "' ") < 0 || words_quote(line, program) < 0 ||
+                   buf_add_text(line, " ") < 0 || words_quote(line, folder) < 0
+               ? -1
+               : 0;
+}
+
 static void streams_close(struct look_child *l)
 {
     watch_clear(&l->out_watch);
@@ -151,8 +171,7 @@ static void start(struct look_child *l)
     wait_and_start(l);
 }
 
-/* It could log in, but there is no such program: its folder went with the agent, or the machine's
- * memory. */
+/* It could log in, but the program can't be run. */
 static bool has_lost_its_program(int status)
 {
     return WIFEXITED(status) &&
@@ -174,7 +193,7 @@ bool look_child_ended(struct look_child *l, pid_t pid, int status)
     loop_timer_off(l->timer);
     if (l->ending)
         l->spec.over(l->spec.arg);
-    else if (l->gone || has_lost_its_program(status))
+    else if (l->gone || (l->restarted && has_lost_its_program(status)))
         l->spec.gone(l->spec.arg, l->restarted);
     else
         wait_and_start(l);

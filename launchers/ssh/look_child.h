@@ -8,12 +8,10 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/loop/loop.h"
 #include "launchers/launcher.h"
-
-/* The option of cellspan-agent. */
-#define LOOK_OPTION "--look"
 
 struct look_child;
 
@@ -29,6 +27,10 @@ struct look_child_spec {
     void *arg;
 };
 
+/* Appends the command for the host's shell, of whatever kind: it runs program, the agent's, which
+ * looks into the agent's folder. If the program can't be run, because its own folder went with the
+ * agent or is away at the moment, a shell looks for the agent's process. */
+MUST_USE int look_child_command(struct buf *line, const char *program, const char *folder);
 /* NULL: *err says why. */
 struct look_child *look_child_start(const struct look_child_spec *spec, struct err *err);
 /* Tells the agent to end, as far as there is a way to it. False: nothing is to be waited for. */

@@ -249,14 +249,13 @@ static int add_words(const struct ssh_child *c, struct words *argv)
     return words_add(argv, "--") < 0 || words_add(argv, c->host->destination) < 0 ? -1 : 0;
 }
 
-/* Composes another ssh, which runs the agent's program with that option and the agent's folder. */
-static int compose_other(const struct ssh_child *c, const char *option, const char *folder,
-                         struct words *argv)
+/* Composes another ssh, which runs the agent's program for a relay. */
+static int compose_relay(const struct ssh_child *c, const char *folder, struct words *argv)
 {
     struct buf line = BUF_INIT;
     const int rc = add_words(c, argv) < 0 || buf_add_text(&line, "exec ") < 0 ||
-                           words_quote(&line, c->found) < 0 || buf_add_text(&line, " ") < 0 ||
-                           buf_add_text(&line, option) < 0 || buf_add_text(&line, " ") < 0 ||
+                           words_quote(&line, c->found) < 0 ||
+                           buf_add_text(&line, " " RELAY_OPTION " ") < 0 ||
                            words_quote(&line, folder) < 0 || words_add(argv, line.p) < 0
                        ? -1
                        : 0;
@@ -278,8 +277,7 @@ static void start_relay(struct ssh_child *c, const char *said)
 
     if (c->relay || c->asked_to_end)
         return;
-    if (!(folder = strndup(said, strcspn(said, "\t"))) ||
-        compose_other(c, RELAY_OPTION, folder, &argv) < 0)
+    if (!(folder = strndup(said, strcspn(said, "\t"))) || compose_relay(c, folder, &argv) < 0)
         (void)err_set(&err, "out of memory");
     else {
         spec.why = said + strlen(folder) + (said[strlen(folder)] == '\t');
@@ -515,6 +513,19 @@ static bool has_broken(const struct ssh_child *c, int status)
            (WIFSIGNALED(status) || WEXITSTATUS(status) == SSH_FAILED);
 }
 
+/* Composes another ssh, which looks for the agent. */
+static int compose_look(const struct ssh_child *c, struct words *argv)
+{
+    struct buf line = BUF_INIT;
+    const int rc = add_words(c, argv) < 0 || look_child_command(&line, c->found, c->folder) < 0 ||
+                           words_add(argv, line.p) < 0
+                       ? -1
+                       : 0;
+
+    buf_release(&line);
+    return rc;
+}
+
 /* false: out of memory. */
 static bool look(struct ssh_child *c, int status)
 {
@@ -537,7 +548,7 @@ static bool look(struct ssh_child *c, int status)
     if (c->boot)
         c->boot[strcspn(c->boot, " ")] = '\0';
     spec.boot = c->boot;
-    if (compose_other(c, LOOK_OPTION, c->folder, &argv) == 0)
+    if (compose_look(c, &argv) == 0)
         c->look = look_child_start(&spec, &err);
     words_release(&argv);
     if (!c->look)

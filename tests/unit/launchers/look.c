@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Tests of launchers/ssh/look_child.h, with shells of this machine in place of ssh. */
+#include "launchers/ssh/look_child.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "tests/unit/descriptors.h"
+#include "tests/unit/tap.h"
+
+#define LIMIT_NS (60 * NS_PER_S)
+#define TRIES    4u /* looks that are waited for where nothing else should come of them */
+#define NOWHERE  "/nowhere, it's there/cellspan-agent"
+
+struct bench {
+    struct loop *loop;
+    struct look_child *look;
+    unsigned ended; /* looks */
+    bool gone, restarted, over, late;
+};
+
+static void stop(void *arg)
+{
+    loop_stop(arg);
+}
+
+static void late(void *arg)
+{
+    struct bench *b = arg;
+
+    b->late = true;
+    loop_stop(b->loop);
+}
+
+/* A moment of the loop. */
+static bool turn(struct bench *b)
+{
+    struct watch *w = loop_timer(b->loop, NS_PER_MS, 0, stop, b->loop, NULL);
+    const bool good = loop_run(b->loop, NULL) == 0;
+
+    watch_stop(w);
+    return good && !b->late;
+}
+
+static void child_ended(void *arg)
+{
+    struct bench *b = arg;
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+        b->ended += look_child_ended(b->look, pid, status);
+}
+
+static void gone(void *arg, bool restarted)
+{
+    struct bench *b = arg;
+
+    b->gone = true;
+    b->restarted = restarted;
+}
+
+static void over(void *arg)
+{
+    ((struct bench *)arg)->over = true;
+}
+
+/* What the shell of a host does with that command. boot: its boot id before; NULL: not known. */
+static bool begin(struct bench *b, const char *command, const char *boot)
+{
+    struct words argv = WORDS_INIT;
+    struct err err = { "" };
+
+    *b = (struct bench){ 0 };
+    if (words_add(&argv, "sh") < 0 || words_add(&argv, "-c") < 0 || words_add(&argv, command) < 0 ||
+        !(b->loop = loop_create(&clock_system, &err)) ||
+        !loop_signal(b->loop, SIGCHLD, child_ended, b, &err) ||
+        !loop_timer(b->loop, LIMIT_NS, 0, late, b, &err))
+        return false;
+    {
+        const struct look_child_spec spec = { .loop = b->loop,
+                                              .host = "h1",
+                                              .boot = boot,
+                                              .patience_ns = LIMIT_NS,
+                                              .argv = &argv,
+                                              .gone = gone,
+                                              .over = over,
+                                              .arg = b };
+
+        b->look = look_child_start(&spec, &err);
+    }
+    return ok(b->look && !argv.n, "it looks: %.60s %s", command, err.text);
+}
+
+static void finish(struct bench *b)
+{
+    ok(!b->late, "all of it in time");
+    look_child_stop(b->look);
+    while (waitpid(-1, NULL, 0) > 0)
+        ;
+    loop_destroy(b->loop);
+}
+
+struct answer {
+    const char *command;
+    bool gone, restarted;
+};
+
+static const struct answer answers[] = {
+    { "exit 127", false, false },
+    { "exit 126", false, false },
+    { "exit 255", false, false },
+    { "echo 'cellspan-look: boot one'; exit 127", false, false },
+    { "echo 'cellspan-look: boot two'; exit 255", false, false },
+    { "echo 'cellspan-look: boot two'; exit 127", true, true },
+    { "echo 'cellspan-look: boot two'; exit 126", true, true },
+    { "echo 'cellspan-look: boot one'; echo 'cellspan-look: gone'", true, false },
+    { "echo 'cellspan-look: boot two'; echo 'cellspan-look: gone'", true, true },
+    { "echo 'cellspan-look: gone'; exit 127", true, false },
+};
+
+/* A shell that can't run the program tells nothing of the agent: its folder may be on a file system
+ * that is away at the moment. */
+static void a_program_that_is_missing_is_no_agent_that_is_gone(void)
+{
+    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+        const struct answer *a = &answers[i];
+        struct bench b;
+
+        if (!begin(&b, a->command, "one"))
+            return;
+        while (!b.gone && (a->gone || b.ended < TRIES) && turn(&b))
+            ;
+        ok(b.gone == a->gone && b.restarted == a->restarted, "the agent is %s",
+           a->restarted ? "gone with its machine"
+           : a->gone    ? "gone"
+                        : "looked for again");
+        finish(&b);
+    }
+}
+
+/* The command where the agent's program is missing, and process `pid` has made the folder. */
+static bool begin_without_program(struct bench *b, pid_t pid)
+{
+    struct buf line = BUF_INIT;
+    char folder[64];
+    bool good;
+
+    snprintf(folder, sizeof folder, "/tmp/it's/cellspan-%ld-0123abcd", (long)pid);
+    good = look_child_command(&line, NOWHERE, folder) == 0 && begin(b, line.p, NULL);
+    buf_release(&line);
+    return good;
+}
+
+static void where_it_is_missing_the_shell_looks_for_the_process(void)
+{
+    struct bench b;
+    pid_t agent;
+
+    if (!begin_without_program(&b, agent = getpid()))
+        return;
+    while (b.ended < TRIES && turn(&b))
+        ;
+    ok(!b.gone, "an agent that runs is there");
+    finish(&b);
+    if ((agent = fork()) == 0)
+        _exit(0);
+    ok(agent > 0 && waitpid(agent, NULL, 0) == agent, "a process has ended");
+    if (!begin_without_program(&b, agent))
+        return;
+    while (!b.gone && turn(&b))
+        ;
+    ok(b.gone, "and so its folder has no agent");
+    finish(&b);
+}
+
+int main(void)
+{
+    const unsigned before = open_descriptors();
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    a_program_that_is_missing_is_no_agent_that_is_gone();
+    where_it_is_missing_the_shell_looks_for_the_process();
+    is_int(open_descriptors(), before, "no descriptor is left");
+    return plan_done();
+}
