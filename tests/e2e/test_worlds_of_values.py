@@ -66,6 +66,29 @@ def test_what_home_made_for_its_own_world_is_an_error(nb):
     assert "sampler was not sent: a DistributedSampler" in cell.error["evalue"]
 
 
+# Stand-ins for classes of datasets and transformers, which are known by module and name.
+ELSEWHERE = '''
+import sys, types
+def stand_in(module, name):
+    sys.modules[module] = types.ModuleType(module)
+    setattr(sys.modules[module], name, type(name, (), {"__module__": module}))
+    return getattr(sys.modules[module], name)()
+class Stream:
+    pass
+split, shard, sampler_of_hf = Stream(), Stream(), Stream()
+split._distributed = stand_in("datasets.iterable_dataset", "DistributedConfig")
+shard.of = stand_in("transformers.trainer_pt_utils", "IterableDatasetShard")
+sampler_of_hf.of = stand_in("transformers.trainer_pt_utils", "ShardSampler")
+'''
+
+
+def test_parts_of_datasets_that_libraries_made_for_homes_world_are_an_error(nb):
+    nb.ok(ELSEWHERE)
+    for name, what in {"split": "_distributed: a DistributedConfig", "shard": "of: an IterableDatasetShard", "sampler_of_hf": "of: a ShardSampler"}.items():
+        cell = nb.run("%%%%distribute -n 2\n%s" % name, limit=60).assert_error("CaptureError")
+        assert cell.error["evalue"] == "%s was not sent: %s.%s %s" % (name, name, what, WHY), cell.shown
+
+
 @pytest.mark.limit(400)
 def test_ranks_use_what_they_have_made_themselves(nb):
     nb.ok("%ranks stop")

@@ -82,6 +82,9 @@ REFUSED = {  # (module, class): what ranks send home in place of it
     ("deepspeed.runtime.engine", "DeepSpeedEngine"): "the state_dict() of its module",
     ("torch.utils.data.distributed", "DistributedSampler"): None,
     ("streaming.base.dataset", "StreamingDataset"): None,
+    ("datasets.iterable_dataset", "DistributedConfig"): None,  # of an IterableDataset that split_dataset_by_node() has made
+    ("transformers.trainer_pt_utils", "IterableDatasetShard"): None,
+    ("transformers.trainer_pt_utils", "ShardSampler"): None,
     ("accelerate.accelerator", "Accelerator"): None,
     ("accelerate.state", "PartialState"): None,
     ("accelerate.state", "AcceleratorState"): None,
