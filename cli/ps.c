@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/process.h"
+#include "base/utf8.h"
 #include "cli/kernels.h"
 
 #define ANSWER_NS (3 * NS_PER_S) /* until a kernel has said what runs */
@@ -87,8 +88,19 @@ static void sum_rows(struct sum *s, json_t *rows)
     }
 }
 
-/* What the kernel says, with what can be seen from outside. */
-static json_t *described(const struct running_kernel *k)
+/* A notebook's path as valid UTF-8. Owned by the caller; NULL: memory is out. */
+static char *clean(const char *path)
+{
+    struct buf text = BUF_INIT;
+
+    if (utf8_add_clean(&text, slice_text(path)) == 0 && buf_add_text(&text, "") == 0)
+        return text.p;
+    buf_release(&text);
+    return NULL;
+}
+
+/* What the kernel says, with what can be seen from outside. name: the notebook's. */
+static json_t *described(const struct running_kernel *k, const char *name)
 {
     struct err why = { "" };
     json_t *reply = kernel_question(k, "cellspan_overview_request", "{}", "cellspan_overview_reply",
@@ -100,7 +112,7 @@ static json_t *described(const struct running_kernel *k)
     if (one)
         json_object_update_new(one,
                                json_pack("{s:i, s:s, s:I, s:I, s:s?}", "pid", (int)k->pid,
-                                         "notebook", k->notebook, "seconds", (json_int_t)k->seconds,
+                                         "notebook", name, "seconds", (json_int_t)k->seconds,
                                          "memory", (json_int_t)memory, "connection_file", k->file));
     return one;
 }
@@ -111,11 +123,23 @@ static void print_heading(void)
            "CELL", "MEMORY", "GPUS", "AGE");
 }
 
-static void print_row(const struct running_kernel *k, json_t *one, const struct sum *s)
+/* The last SHOWN characters of a path, with blanks up to that width, and '?' for what would control
+ * the terminal. */
+static void print_name(const char *name)
+{
+    const struct slice path = slice_text(name);
+    const size_t width = utf8_width(path);
+
+    for (const char *c = name + (width > SHOWN ? utf8_offset(path, width - SHOWN) : 0); *c; c++)
+        putchar((unsigned char)*c < ' ' || *c == 0x7f ? '?' : *c);
+    printf("%*s", width < SHOWN ? (int)(SHOWN - width) : 0, "");
+}
+
+static void print_row(const struct running_kernel *k, const char *name, json_t *one,
+                      const struct sum *s)
 {
     const json_t *cell = json_object_get(one, "cell");
     const char *on = json_string_value(json_object_get(json_object_get(one, "table"), "on"));
-    const size_t n = strlen(k->notebook);
     char ranks[32], runs[64] = "-", age[24], memory[24], seconds[24];
 
     if (json_object_get(one, "error") || json_object_get(one, "ename")) /* an older version */
@@ -130,8 +154,9 @@ static void print_row(const struct running_kernel *k, json_t *one, const struct 
         snprintf(ranks, sizeof ranks, "%u (%u busy)", s->ranks, s->busy);
     else
         snprintf(ranks, sizeof ranks, "%u", s->ranks);
-    printf("%-8ld %-*s %-14s %-16.16s %-16s %-9s %-4u %s\n", (long)k->pid, SHOWN,
-           k->notebook + (n > SHOWN ? n - SHOWN : 0), ranks, on ? on : "this machine", runs,
+    printf("%-8ld ", (long)k->pid);
+    print_name(name);
+    printf(" %-14s %-16.16s %-16s %-9s %-4u %s\n", ranks, on ? on : "this machine", runs,
            size_text(memory, s->memory), s->gpus, time_text(age, k->seconds));
 }
 
@@ -143,7 +168,8 @@ static int ps(bool json, struct err *err)
 
     for (size_t i = 0; rc == 0 && i < k.n; i++) {
         struct sum s = { 0 };
-        json_t *one = described(&k.of[i]);
+        char *name = clean(k.of[i].notebook);
+        json_t *one = name ? described(&k.of[i], name) : NULL;
         json_t *table = json_object_get(one, "table");
 
         sum_rows(&s, json_object_get(table, "ranks"));
@@ -151,9 +177,10 @@ static int ps(bool json, struct err *err)
         if (!json && i == 0)
             print_heading();
         if (!json && one)
-            print_row(&k.of[i], one, &s);
+            print_row(&k.of[i], name, one, &s);
         if (!one || json_array_append_new(all, one))
             rc = err_set(err, "out of memory");
+        free(name);
     }
     if (rc == 0 && json && json_dumpf(all, stdout, JSON_INDENT(1) | JSON_SORT_KEYS) == 0)
         putchar('\n');

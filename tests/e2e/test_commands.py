@@ -55,6 +55,17 @@ def test_ps_shows_a_notebook_its_ranks_and_the_cell_that_runs(cellspan, named, g
     assert listed(cellspan, pid)["cell"] is None
 
 
+def test_ps_shows_any_name_of_a_notebook(cellspan, fresh):
+    """The table keeps its columns, and nothing of a path controls the terminal."""
+    path = "/" + "übung/" * 9 + "\x1b[2J\x7f é.ipynb"
+    nb = fresh(env={"JPY_SESSION_NAME": path})
+    assert listed(cellspan, nb.pid)["notebook"] == path
+    shown = path.replace("\x1b", "?").replace("\x7f", "?")
+    heading = cellspan("ps")[1].splitlines()[0]
+    row = row_of(cellspan, nb.pid)
+    assert row.index(shown[-44:]) == heading.index("NOTEBOOK") and row[heading.index("RANKS")] == "0", row
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of other users")
 def test_ps_shows_no_kernels_of_others_and_none_that_has_ended(cellspan):
     with tempfile.TemporaryDirectory() as folder:
