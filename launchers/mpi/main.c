@@ -275,9 +275,10 @@ static void mpirun_ended(struct mpi_job *j, int status)
             stream_ready(j, s->fd, LOOP_READ);
         child_lines_end(&s->lines, s->f, j);
     }
-    if (!j->asked_to_end && status != 0) {
-        j->failed = true;
-        if (!j->n)
+    /* MPICH's ends with status 0 at a SIGTERM if the agents do */
+    if (!j->asked_to_end) {
+        j->failed = j->failed || status != 0;
+        if (!j->n && status != 0)
             unreached(j);
         if (WIFSIGNALED(status))
             fprintf(stderr, "%s was killed by signal %d\n", name, WTERMSIG(status));

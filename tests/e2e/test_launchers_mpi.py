@@ -46,6 +46,16 @@ def test_what_mpirun_may_not_be_told_is_named(launch, stand_in, spec, said):
     assert said in one.errors[0], one.said()
 
 
+@pytest.mark.parametrize("status", [0, 7])
+def test_how_mpirun_ended_is_said(launch, stand_in, status):
+    """Whoever ends it: also if its agents have ended well, and the kernel has not asked for it."""
+    one = launch("mpi", spec="-n 1", env=stand_in("[ $1 = --version ] && echo 'mpirun (Open MPI) 4.1.4' && exit\n"
+                                                  "echo '[1,0]<stdout>:cellspan-launch: task 0 1 h1'\nexit %d" % status))
+    assert one.wait() == (1 if status else 0), one.said()
+    assert one.out == ["nodes 1", "node 0 h1"], one.said()
+    assert one.errors[-1] == "mpirun ended with status %d" % status, one.said()
+
+
 @pytest.fixture(params=["openmpi", "mpich"])
 def mpirun(request, hosts, stand_in, tmp_path):
     """Runs the launcher with one MPI and a hostfile of these lines; gives (the MPI's name, the launch, its exit status)."""
