@@ -92,6 +92,16 @@ make_venv() {
     echo "$sum" >"$venv/.$(basename "$(dirname "$wanted")")"
 }
 
+# mpi4py and PyPI's MPICH in a prefix of their own, .build/mpi4py: beside what is tested, they would bring another mpirun.
+make_mpi4py() {
+    local at=$made/mpi4py wanted="mpi4py==4.1.2 mpich==5.0.2"
+    [ "$(cat "$at/.wanted" 2>/dev/null)" != "$wanted" ] || return 0
+    rm -rf "$at"
+    # shellcheck disable=SC2086  # a list of words
+    step mpi4py "$venv/bin/python" -m pip install --disable-pip-version-check --no-deps --ignore-installed --prefix "$at" $wanted &&
+        echo "$wanted" >"$at/.wanted"
+}
+
 # Where Python may keep nothing, each process would compile the same again. The packages' own tests, a quarter of it, nobody imports, and
 # of some others hardly anything: a test compiles by itself what it needs of them.
 compile_packages() {

@@ -13,6 +13,7 @@ import importlib
 import os
 import pathlib
 import re
+import shutil
 import signal
 import socket
 import sys
@@ -52,7 +53,8 @@ class Engine:
     first = "import os, socket, time"  # the notebook's first cell
     of_gpus = ""  # options of the cell for what gpus() gives
     few = 0  # ranks for which it starts less than for `ranks`; 0: `on` says how much it starts
-    without = ()  # names of cases that can't be, as "the_launcher_is_killed"
+    without = {}  # cases that can't be, and why: {"the_launcher_is_killed": "…"}
+    launched = True  # a launcher of its own starts its agents; False: the kernel does
 
     def missing(self):
         """Why it can't be here: a sentence, or ""."""
@@ -92,6 +94,17 @@ class Engine:
     def logs(self):
         """Files that the engine writes, logs and others, in which no secret must be."""
         return []
+
+    def wrap_agent(self, folder, environment, given):
+        """A folder for CELLSPAN_REMOTE_PREFIX, whose agent has this environment, and on each host the GPUs that `given` has for its name."""
+        agent = pathlib.Path(os.path.realpath(shutil.which("cellspan"))).parents[1] / "libexec" / "cellspan" / "cellspan-agent"
+        wrapper = pathlib.Path(folder, "prefix-" + self.name, "libexec", "cellspan", "cellspan-agent")
+        wrapper.parent.mkdir(parents=True)
+        wrapper.write_text("#!/bin/sh\n%scase $(uname -n) in\n%sesac\nexec %s \"$@\"\n" % (
+            "".join("export %s='%s'\n" % item for item in environment.items()),
+            "".join("%s) export CUDA_VISIBLE_DEVICES=%s ;;\n" % item for item in given.items()), agent))
+        wrapper.chmod(0o755)
+        return str(wrapper.parents[2])
 
     hidden = None  # bytes that nothing but the notebook's own Python may know
 
@@ -178,6 +191,9 @@ class Session:
         return [pid for pid in children(self.nb().pid) if "--connect tcp://" in processes.command(pid)]
 
     def launcher(self):
+        """None: it has none."""
+        if not self.engine.launched:
+            return None
         (found,) = self.launchers()
         self.endpoints.update(re.findall(r"--connect (\S+)", processes.command(found)))
         return found
@@ -188,7 +204,8 @@ class Session:
 
     def agent_pids(self):
         """Without what an agent has forked just now, which looks like it until it executes another program."""
-        self.launcher()
+        if self.launcher() is None:
+            return [pid for pid in children(self.nb().pid) if processes.read(pid, "comm").strip() == b"cellspan-agent"]
         found = {pid for pid in self.started() if processes.read(pid, "comm").strip() == b"cellspan-agent"}
         return sorted(pid for pid in found if parent(pid) not in found)
 
@@ -246,7 +263,7 @@ class Cases:
     def case(self, request, session):
         name = request.node.originalname.replace("test_", "", 1)
         if name in session.engine.without:
-            pytest.skip("%s is nothing that can be with %s" % (name, session.engine.name))
+            pytest.skip("%s: %s" % (session.engine.name, session.engine.without[name]))
 
     def test_too_much_is_refused(self, session):
         if not session.engine.too_much:
@@ -333,7 +350,7 @@ class Cases:
     def test_each_mpi_on_two_ranks_of_an_agent(self, session, library):
         """MPICH's COMM_WORLD is the world's. With Open MPI's each rank is alone, and a line says so."""
         if not MPI4PY:
-            pytest.skip("tests/engines/run has mpi4py")
+            pytest.skip("tests/run and tests/engines/run have mpi4py")
         nb, n = session.running(), session.engine.ranks
         begin = ("%%%%distribute --fresh --gather\nimport ctypes, os, sys\nsys.path += %r\nos.environ['MPI4PY_MPIABI'] = %r\n"
                  % (glob.glob(MPI4PY + "/lib/python3.*/site-packages"), library))
@@ -353,6 +370,7 @@ class Cases:
         assert len(ours) > 3 * len(agents) + 1, processes.described(ours)
         seen = {pid: SECRET.findall(processes.read(pid, "environ")) for pid in pids()}
         kernels = {kernel for pid in ours for kernel in seen.get(pid, ())}
+        assert session.engine.launched or not kernels, "this machine's agent needs none"
         names = {pid: "launcher" if pid == session.launcher() else processes.read(pid, "comm").decode().strip()
                  for pid, found in seen.items() if kernels.intersection(found)}
         assert {pid: name for pid, name in names.items() if name not in session.engine.knows} == {}
@@ -396,6 +414,8 @@ class Cases:
         assert re.search("will be gone in [0-9]+ s: " + session.engine.noticed, cell.stderr), cell.shown
         assert re.search("the checkpoint is whole: .* has run on all %d ranks, in step %d$" % (session.engine.ranks, step), cell.stderr, re.M), cell.shown
         nb.ok("%ranks stop")  # its machines are not told of any more
+        if not session.engine.launched:
+            session.close()  # but this one is still to go
         assert session.left() == []
 
     def test_an_agent_is_killed(self, session):

@@ -14,6 +14,7 @@ from engines import HOST_TOOLS, Hosts
 class Mpi(Engine):
     ended = "mpirun (ended with status|was killed by signal)"
     program = ""
+    prefix = {}
 
     def up(self):
         self.folder = tempfile.TemporaryDirectory(prefix="cellspan-mpi-")
@@ -28,7 +29,12 @@ class Mpi(Engine):
         self.folder.cleanup()
 
     def variables(self):
-        return {"PATH": "%s:%s" % (self.folder.name, os.environ["PATH"])}
+        return {"PATH": "%s:%s" % (self.folder.name, os.environ["PATH"]), **self.prefix}
+
+    def gpus(self, environment, folder):
+        """The MPI numbers the hosts. Each has its leases in its own /dev/shm."""
+        self.prefix = {"CELLSPAN_REMOTE_PREFIX": self.wrap_agent(folder, environment, {"h1": "2,5", "h2": "0,3"})}
+        return self.on, ["2,5", "2,5", "0,3", "0,3"], ["0,3", "0,3", "2,5", "2,5"]
 
     def left(self):
         return ["%s: %s" % (host, text) for host in self.hosts.names for text in self.hosts.workers(host).values()]

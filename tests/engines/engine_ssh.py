@@ -18,8 +18,15 @@ class Ssh(Engine):
     def down(self):
         self.hosts.down()
 
+    prefix = {}
+
     def variables(self):
-        return self.hosts.variables()
+        return {**self.hosts.variables(), **self.prefix}
+
+    def gpus(self, environment, folder):
+        """Each host has its leases in its own /dev/shm."""
+        self.prefix = {"CELLSPAN_REMOTE_PREFIX": self.wrap_agent(folder, environment, {"h1": "2,5", "h2": "0,3"})}
+        return self.on, ["2,5", "2,5", "0,3", "0,3"]
 
     def left(self):
         return ["%s: %s" % (host, text) for host in self.hosts.names for text in self.hosts.workers(host).values()]
