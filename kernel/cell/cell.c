@@ -174,6 +174,12 @@ bool cell_is_redrawn(const struct cell *c)
     return !strstr(request_id(c->from.request), mark);
 }
 
+bool cell_is_of_console(const struct cell *c)
+{
+    return c->from.request && request_is_of_python(c->from.request) &&
+           request_flag(c->from.request, "allow_stdin", true);
+}
+
 bool cell_is_piped(const struct cell *c)
 {
     return !c->from.is_call && request_flag(c->from.request, "cellspan_stdin", false);

@@ -247,6 +247,8 @@ bool cell_is_of_thread(const struct cell *c);
  * (jupyter-server-nbmodel, jupyter-server-documents) drops them, or keeps each as another output.
  */
 bool cell_is_redrawn(const struct cell *c);
+/* Of jupyter console, jupyter run or qtconsole, which show the first state of a display only. */
+bool cell_is_of_console(const struct cell *c);
 bool cell_is_piped(const struct cell *c); /* the client's lines are rank 0's standard input */
 bool cell_is_over(const struct cell *c);  /* its last step has begun */
 /* The time limit of the step that the cell is in: then cell_steps.c calls the step's timed_out().

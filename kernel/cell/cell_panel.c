@@ -41,7 +41,8 @@ bool cell_panel_on(struct cell *c)
 {
     if (c->out.tabs || c->plan.merge != PLAN_PANEL)
         return c->out.tabs != NULL;
-    if (ranks_count(&c->to) > 1 && cell_is_shown(c) && cell_is_redrawn(c) && !cell_is_piped(c))
+    if (ranks_count(&c->to) > 1 && cell_is_shown(c) && cell_is_redrawn(c) &&
+        !cell_is_of_console(c) && !cell_is_piped(c))
         c->out.tabs = tabs_open(c);
     if (!c->out.tabs)
         c->plan.merge = PLAN_FOLD;

@@ -6,12 +6,11 @@
 
 #include "kernel/notebook/notebook.h"
 
-/* These programs use jupyter_client, whose message ids are SESSION_PID_NUMBER, and answer no
- * questions. Consoles, which do, show output whenever it comes. */
+/* These programs answer no questions. Consoles, which do, show output whenever it comes. */
 static bool is_of_program(const struct request *r)
 {
     return strcmp(request_type(r), "execute_request") == 0 &&
-           !request_flag(r, "allow_stdin", true) && strchr(request_id(r), '_');
+           !request_flag(r, "allow_stdin", true) && request_is_of_python(r);
 }
 
 static bool is_late(const struct request *parent)

@@ -91,6 +91,11 @@ bool request_flag(const struct request *r, const char *name, bool normally)
     return json_is_boolean(value) ? json_is_true(value) : normally;
 }
 
+bool request_is_of_python(const struct request *r)
+{
+    return strchr(request_id(r), '_');
+}
+
 bool published_read(struct published *p, const struct span *m)
 {
     const struct slice type = m->v[F_PUBLISH_TYPE].s;

@@ -249,6 +249,8 @@ MUST_USE bool published_read(struct published *p, const struct span *m);
 struct subshell *notebook_subshell(const struct notebook *nb, const struct request *r);
 /* A boolean field of the request's content; `normally` if it has none. */
 bool request_flag(const struct request *r, const char *name, bool normally);
+/* Is it of a client in Python? The message ids of jupyter_client are SESSION_PID_NUMBER. */
+bool request_is_of_python(const struct request *r);
 uint64_t notebook_now(const struct notebook *nb);
 void notebook_init_numbers(struct notebook *nb);
 /* New numbers: of a cell or of another question that is answered by it, of a worker, and the first

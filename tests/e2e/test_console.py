@@ -71,6 +71,17 @@ def test_the_console_runs_cells_and_leaves_nobody(console):
     terminal.expect(pexpect.EOF)
 
 
+def test_the_console_shows_every_line_of_a_cell_with_tabs(console, tmp_path):
+    """It shows the first state of a display only, so there are no tabs."""
+    script = tmp_path / "prints.py"
+    script.write_text("import os, time\nprint('first', 'of', os.environ['RANK'])\ntime.sleep(1)\nprint('last', 'of', os.environ['RANK'])\n")
+    terminal = console()
+    terminal.sendline("%%distribute -n 2 --merge panel %s" % script)
+    for line in ("first of", "first of", "last of", "last of"):
+        terminal.expect(r"\[[01]\] %s [01]" % line)
+    prompted(terminal, 2)
+
+
 def test_the_console_shows_errors_and_interrupts(console):
     terminal = console()
     terminal.sendline("1/0")
