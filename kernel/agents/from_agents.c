@@ -93,11 +93,16 @@ static void refuse_version(struct agents *a, const struct router_message *arriva
         node_failures_lose(a, link, why);
 }
 
+static void set_fd(struct node_link *link, int fd)
+{
+    link->fd = fd;
+    meter_watch(&link->meter, fd);
+}
+
 static void attach(struct node_link *link, const struct router_message *arrival)
 {
     link->router = arrival->router;
-    link->fd = arrival->fd;
-    meter_watch(&link->meter, link->fd);
+    set_fd(link, arrival->fd);
     link->identity_size = arrival->identity.n;
     memcpy(link->identity, arrival->identity.p, arrival->identity.n);
 }
@@ -468,6 +473,16 @@ static bool is_old_hello(const struct router_message *arrival)
            arrival->last.p[1] == SPAN_HELLO;
 }
 
+/* Its first message may have left open which descriptor the connection has. */
+static void learn_fd(struct node_link *link, const struct router_message *arrival)
+{
+    if (link->fd >= 0 || arrival->fd < 0 || link->away || link->reparent != REPARENT_NONE)
+        return;
+    router_settle(arrival->router);
+    if (arrival->fd >= 0)
+        set_fd(link, arrival->fd);
+}
+
 void from_agents_received(void *agents, const struct router_message *arrival)
 {
     struct agents *a = agents;
@@ -475,6 +490,8 @@ void from_agents_received(void *agents, const struct router_message *arrival)
     struct slice bundle = arrival->first;
     struct bundle_entry e;
 
+    if (from)
+        learn_fd(from, arrival);
     if (!from && is_old_hello(arrival)) {
         refuse_version(a, arrival, 1);
         return;

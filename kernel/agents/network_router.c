@@ -19,13 +19,23 @@
 #define NUMBERS_MAX  32768 /* higher descriptors are not watched */
 #define EVENTS       (ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED)
 
+/* What is known of a descriptor. */
+struct number {
+    bool silent; /* its connection has not sent anything yet */
+    bool over;   /* its connection has ended, and none has begun since */
+    /* times_empty when the last one ended, of which messages may lie unread; 0: none do */
+    uint64_t ended_at;
+};
+
 struct network_router {
     struct router router;
     void *socket, *monitor;
     struct watch *readable, *news;
     struct router_handler handler;
     unsigned port;
-    unsigned char *silent; /* by descriptor: has not sent anything yet */
+    struct number *number;           /* by descriptor */
+    uint64_t times_empty;            /* how often all messages had been read, and one */
+    struct router_message *arriving; /* being handled; NULL: none */
 };
 
 static struct network_router *of(struct router *r)
@@ -33,30 +43,47 @@ static struct network_router *of(struct router *r)
     return (struct network_router *)r; /* its first field */
 }
 
+static void settle(struct router *router);
+
 /* ---- in ---- */
 
-static void mark(struct network_router *r, uint32_t fd, bool silent)
+/* NULL: nothing is known of it. */
+static struct number *number_of(struct network_router *r, int fd)
 {
-    if (fd < NUMBERS_MAX)
-        r->silent[fd] = silent;
+    return fd >= 0 && fd < NUMBERS_MAX ? &r->number[fd] : NULL;
+}
+
+/* ZeroMQ delivers what a connection had sent before it ended. Until all that has been read, a
+ * message may come from a connection that had the same number earlier. -1 then. */
+static int current(struct network_router *r, int fd)
+{
+    const struct number *n = number_of(r, fd);
+
+    if (n && n->over) /* has another one begun? */
+        settle(&r->router);
+    return n && (n->over || n->ended_at == r->times_empty) ? -1 : fd;
 }
 
 static void deliver(struct network_router *r, zmq_msg_t frame[3], unsigned n)
 {
     const char *user = zmq_msg_gets(&frame[1], "User-Id");
-    const struct router_message a = {
+    struct number *number;
+    struct router_message a = {
         .router = &r->router,
         .identity = slice_of(zmq_msg_data(&frame[0]), zmq_msg_size(&frame[0])),
         .user = user ? user : "",
-        .fd = zmq_msg_get(&frame[1], ZMQ_SRCFD),
+        .fd = current(r, zmq_msg_get(&frame[1], ZMQ_SRCFD)),
         .first = slice_of(zmq_msg_data(&frame[1]), zmq_msg_size(&frame[1])),
         .last = n > 2 ? slice_of(zmq_msg_data(&frame[2]), zmq_msg_size(&frame[2])) : slice_text(""),
         .frames = n - 1,
     };
 
+    r->arriving = &a;
     r->handler.arrived(r->handler.arg, &a);
+    r->arriving = NULL;
     /* after the call: it may read the event that the connection began */
-    mark(r, (uint32_t)a.fd, false);
+    if ((number = number_of(r, a.fd)))
+        number->silent = false;
 }
 
 /* Receives one message and keeps its first three frames. Its size; -1: there is none. */
@@ -83,6 +110,8 @@ static long take(struct network_router *r)
         else
             zmq_msg_close(&spare);
     }
+    if (n == 0)
+        r->times_empty++;
     if (n > 1 && !more)
         deliver(r, frame, n);
     while (kept > 0)
@@ -135,22 +164,39 @@ static void refused(struct network_router *r)
 
 /* When a connection does not speak ZeroMQ, libzmq does not report its end: it has ended when its
  * descriptor is used again. */
-static void began(struct network_router *r, uint32_t fd)
+static void began(struct network_router *r, int fd)
 {
-    if (fd < NUMBERS_MAX && r->silent[fd])
+    struct number *n = number_of(r, fd);
+
+    if (!n)
+        return;
+    if (n->silent)
         refused(r);
-    mark(r, fd, true);
+    *n = (struct number){ .silent = true, .ended_at = n->ended_at };
+}
+
+/* What a connection had sent is there before its end is told. */
+static bool is_empty(struct network_router *r)
+{
+    int events = 0;
+    size_t size = sizeof events;
+
+    return zmq_getsockopt(r->socket, ZMQ_EVENTS, &events, &size) == 0 && !(events & ZMQ_POLLIN);
 }
 
 /* A connection that was refused for its key also ends without a message. It is counted twice,
  * because no event says that it is the same connection. */
-static void ended(struct network_router *r, uint32_t fd)
+static void ended(struct network_router *r, int fd)
 {
-    const bool silent = fd < NUMBERS_MAX && r->silent[fd];
+    struct number *n = number_of(r, fd);
+    const bool silent = n && n->silent;
 
-    mark(r, fd, false);
+    if (n)
+        *n = (struct number){ .over = true, .ended_at = is_empty(r) ? 0 : r->times_empty };
+    if (r->arriving && r->arriving->fd == fd)
+        r->arriving->fd = -1;
     if (!silent)
-        r->handler.parted(r->handler.arg, &r->router, (int)fd);
+        r->handler.parted(r->handler.arg, &r->router, fd);
     else
         refused(r);
 }
@@ -163,9 +209,9 @@ static void settle(struct router *router)
 
     while (news_take(r->monitor, &event, &value)) {
         if (event == ZMQ_EVENT_ACCEPTED)
-            began(r, value);
+            began(r, (int)value);
         else if (event == ZMQ_EVENT_DISCONNECTED)
-            ended(r, value);
+            ended(r, (int)value);
     }
 }
 
@@ -179,7 +225,8 @@ static void news(void *arg)
 static int watch_connections(struct network_router *r, struct loop *loop, void *context,
                              struct err *err)
 {
-    if (!(r->silent = calloc(NUMBERS_MAX, 1)))
+    r->times_empty = 1;
+    if (!(r->number = calloc(NUMBERS_MAX, sizeof *r->number)))
         return err_set(err, "out of memory");
     if (!(r->monitor = monitor_open(context, r->socket, EVENTS, err)))
         return -1;
@@ -240,7 +287,7 @@ static void destroy(struct router *router)
         (void)zmq_socket_monitor(r->socket, NULL, 0);
     zmq_close(r->monitor);
     zmq_close(r->socket);
-    free(r->silent);
+    free(r->number);
     free(r);
 }
 

@@ -19,8 +19,9 @@ struct router_message {
     struct router *router;
     struct slice identity; /* of the connection; answers go there */
     const char *user;      /* as ZAP admitted it; "" without CURVE */
-    int fd;                /* of the connection; -1: not known */
-    struct slice first;    /* the only frame, if `frames` is 1 */
+    /* of the connection; -1: it has ended, or is not known. router_settle() may change it */
+    int fd;
+    struct slice first; /* the only frame, if `frames` is 1 */
     struct slice last;
     unsigned frames;
 };

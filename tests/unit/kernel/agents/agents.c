@@ -451,6 +451,32 @@ static void silence_is_noticed(struct stage *s)
     peer_close(&peer[1]);
 }
 
+/* When its first message is read, the router may not know yet whose number it is. */
+static void a_descriptor_is_learned_later(void)
+{
+    const struct span beat = { .kind = SPAN_BEAT };
+    struct stage s;
+    struct peer peer;
+    struct node_link *link;
+    unsigned first;
+    int fd;
+
+    stage_open(&s);
+    first = stage_first(&s, stage_engine(&s, "echo nodes 1"));
+    ok(peers_up(&s, &peer, 1, first), "an agent is up");
+    link = node_table_get(&s.agents->nodes, first);
+    fd = link->fd;
+    link->fd = link->meter.fd = -1;
+    for (unsigned k = 0; link->fd < 0 && k < 12000; k++) {
+        peer_say(&peer, first, 0, &beat);
+        stage_pass(&s, 5);
+    }
+    ok(fd >= 0 && link->fd == fd && link->meter.fd == fd, "its descriptor is learned by and by");
+    peer_close(&peer);
+    ok(stage_until(&s, &s.lost[first], 1), "so the end of its connection is noticed");
+    stage_close(&s);
+}
+
 int main(void)
 {
     char setting[64];
@@ -491,5 +517,6 @@ int main(void)
     silence_is_noticed(&s);
     stage_close(&s);
     unlink(log_path);
+    a_descriptor_is_learned_later();
     return plan_done();
 }
