@@ -27,5 +27,9 @@ static inline bool agent_line_is_end(struct slice s)
 #define AGENT_LINE_BOOT  "boot " /* the machine's boot id follows */
 #define AGENT_LINE_THERE "there"
 #define AGENT_LINE_GONE  "gone"
+/* then, and when it changes: does the agent want a relay? Its folder and why follow, as
+ * after RELAY_WANTED. */
+#define AGENT_LINE_WANTED   "wanted "
+#define AGENT_LINE_UNWANTED "unwanted"
 
 #endif

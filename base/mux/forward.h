@@ -18,6 +18,9 @@
  * why it can't reach the kernel. */
 #define RELAY_WANTED   "cellspan-relay: wanted "
 #define RELAY_UNWANTED "cellspan-relay: unwanted" /* it has reached the kernel directly */
+/* Meanwhile this file in its folder says why, for `cellspan-agent --look`: a launcher whose
+ * connection to the agent has broken does not get its lines. */
+#define RELAY_WANTED_FILE "relay-wanted"
 /* The line after which `cellspan-agent --relay FOLDER` writes frames. */
 #define RELAY_READY  "cellspan-relay: ready"
 #define RELAY_SOCKET "relay" /* in the folder */

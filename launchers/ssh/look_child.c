@@ -84,6 +84,10 @@ static void out_line(void *arg, const char *line)
         l->there = true;
     else if (strcmp(word, AGENT_LINE_GONE) == 0)
         l->gone = true;
+    else if (strncmp(word, AGENT_LINE_WANTED, strlen(AGENT_LINE_WANTED)) == 0)
+        l->spec.wanted(l->spec.arg, word + strlen(AGENT_LINE_WANTED));
+    else if (strcmp(word, AGENT_LINE_UNWANTED) == 0)
+        l->spec.wanted(l->spec.arg, NULL);
 }
 
 static void err_line(void *arg, const char *line)

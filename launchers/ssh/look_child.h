@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* look_child.h - the way to an agent whose ssh has broken: logs in anew, as often as needed, and
- * runs `cellspan-agent --look FOLDER` there, which says whether the agent is there, and when it is
- * not any more. */
+ * runs `cellspan-agent --look FOLDER` there, which says whether the agent is there, when it is not
+ * any more, and whether it wants a relay. */
 #ifndef LAUNCHERS_SSH_LOOK_CHILD_H
 #define LAUNCHERS_SSH_LOOK_CHILD_H
 
@@ -23,6 +23,9 @@ struct look_child_spec {
     struct words *argv;   /* the whole command; taken, and left empty */
     /* The agent is gone; restarted: with its machine. */
     void (*gone)(void *arg, bool restarted);
+    /* The agent wants a relay, and says what RELAY_WANTED does; NULL: it wants none. Also if that
+     * is not new. */
+    void (*wanted)(void *arg, const char *said);
     void (*over)(void *arg); /* its process has ended after look_child_end() */
     void *arg;
 };

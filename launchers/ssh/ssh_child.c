@@ -289,6 +289,12 @@ static void start_relay(struct ssh_child *c, const char *said)
     free(folder);
 }
 
+static void stop_relay(struct ssh_child *c)
+{
+    relay_child_stop(c->relay);
+    c->relay = NULL;
+}
+
 /* Start files may print lines before the script's. They are ignored, but the last one is kept in
  * case nothing else comes. */
 static void out_line(void *arg, const char *line)
@@ -299,10 +305,9 @@ static void out_line(void *arg, const char *line)
         return;
     if (c->found && text_begins(line, RELAY_WANTED))
         start_relay(c, line + strlen(RELAY_WANTED));
-    else if (c->found && strcmp(line, RELAY_UNWANTED) == 0) {
-        relay_child_stop(c->relay);
-        c->relay = NULL;
-    } else if (c->found && text_begins(line, AGENT_LINE_FOLDER))
+    else if (c->found && strcmp(line, RELAY_UNWANTED) == 0)
+        stop_relay(c);
+    else if (c->found && text_begins(line, AGENT_LINE_FOLDER))
         text_replace(&c->folder, line + strlen(AGENT_LINE_FOLDER));
     else if (c->state == SSH_UP)
         fprintf(stderr, "%s: %s\n", c->host->name, line);
@@ -501,6 +506,15 @@ static void gone(void *arg, bool restarted)
     over(c);
 }
 
+/* said: as in the agent's own line; NULL: it wants none. */
+static void relay_wanted(void *arg, const char *said)
+{
+    if (said)
+        start_relay(arg, said);
+    else
+        stop_relay(arg);
+}
+
 static void ended_as_told(void *arg)
 {
     over(arg);
@@ -537,6 +551,7 @@ static bool look(struct ssh_child *c, int status)
                                     .patience_ns = c->plan->patience_ns,
                                     .argv = &argv,
                                     .gone = gone,
+                                    .wanted = relay_wanted,
                                     .over = ended_as_told,
                                     .arg = c };
     struct err err = { "" };

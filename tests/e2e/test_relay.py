@@ -114,6 +114,38 @@ def test_a_direct_way_that_is_closed_later(net, firewall, fresh):
     nb.close()
 
 
+def ssh_to(nb, host):
+    """The processes of this machine that lead there."""
+    words = {pid: processes.command(pid).split() for pid in processes.named(nb.marker, " %s " % host)}
+    return [pid for pid, named in words.items() if named and os.path.basename(named[0]) == "ssh"]
+
+
+def looks(net, host):
+    return [args for args in net.workers(host).values() if " --look " in args]
+
+
+def test_an_agent_whose_first_ssh_has_ended_can_ask_for_a_relay(net, firewall, fresh):
+    """Its lines go nowhere then; the program that looks for it passes on what it wants."""
+    nb = fresh(env=dict(net.variables(), CELLSPAN_HEARTBEAT_TIMEOUT="20", CELLSPAN_RESUME="600"))
+    pids = values(nb.ok("%%distribute -n 2 --on ssh:h1,h2 --gather\nimport os, time\nkept = int(os.environ['RANK'])\nos.getpid()", limit=UP))
+    (first,) = ssh_to(nb, "h1")
+    os.kill(first, signal.SIGKILL)
+    assert processes.wait_until(lambda: looks(net, "h1"), UP)
+    assert relays(nb) == []
+    cell = nb.start("%%distribute --merge prefix\nfor k in range(1000):\n    print('tick', k, flush=True)\n    time.sleep(0.004)")
+    nb.wait_shown(cell, "[0] tick 100\n")
+    firewall(True)
+    nb.wait(cell, UP).assert_ok()
+    for rank in range(2):
+        assert re.findall(r"^\[%d\] tick (\d+)$" % rank, cell.stdout, re.M) == [str(k) for k in range(1000)]
+    (relay,) = relays(nb)
+    firewall(False)
+    os.kill(relay, signal.SIGKILL)
+    assert processes.wait_until(lambda: not relays(nb), UP), relays(nb)
+    assert values(nb.ok("%%distribute --gather\nkept, os.getpid()", limit=UP)) == list(enumerate(pids))
+    nb.close()
+
+
 def test_a_host_behind_a_jump_host(net, fresh, tmp_path):
     """The notebook's machine and h2 exchange nothing: ssh goes by h1, and the relay does as well."""
     config = tmp_path / "config"

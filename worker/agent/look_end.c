@@ -12,12 +12,14 @@
 #include <unistd.h>
 
 #include "base/agent_lines.h"
+#include "base/mux/forward.h"
 #include "base/path.h"
 #include "base/process.h"
 #include "base/runtime.h"
 
 #define LOOK_MS   500 /* between two looks whether the agent is there */
 #define BOOT_SIZE 64u
+#define WHY_SIZE  2048u
 
 static void say(const char *word, const char *more)
 {
@@ -38,6 +40,37 @@ static void say_boot(void)
         boot[strcspn(boot, "\n")] = '\0';
         say(AGENT_LINE_BOOT, boot);
     }
+}
+
+/* Why the agent in this folder wants a relay. "": it wants none. */
+static void read_wanted(const char *folder, char why[static WHY_SIZE])
+{
+    struct err err = { "" };
+    char *const path = runtime_path(folder, RELAY_WANTED_FILE, &err);
+    int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    const ssize_t n = fd >= 0 ? read(fd, why, WHY_SIZE - 1) : 0;
+
+    why[n > 0 ? n : 0] = '\0';
+    why[strcspn(why, "\n")] = '\0';
+    fd_close(&fd);
+    free(path);
+}
+
+/* Says whether it does, first and when that has changed. */
+static void say_wanted(const char *folder, bool first, char said[static WHY_SIZE])
+{
+    char why[WHY_SIZE];
+
+    read_wanted(folder, why);
+    if (!first && strcmp(why, said) == 0)
+        return;
+    memcpy(said, why, WHY_SIZE);
+    if (!why[0]) {
+        say(AGENT_LINE_UNWANTED, "");
+        return;
+    }
+    printf(AGENT_LINE_LOOK AGENT_LINE_WANTED "%s\t%s\n", folder, why);
+    fflush(stdout);
 }
 
 /* The process that has made the folder, which holds its lock: cellspan-PID-RANDOM. 0: none. */
@@ -64,6 +97,7 @@ int look_end_run(const char *folder, struct err *err)
     const pid_t pid = maker(folder);
     struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
     bool there = false, end = false;
+    char wanted[WHY_SIZE];
 
     if (!pid)
         return err_set(err, "--look %.400s: an agent's folder is wanted", folder);
@@ -75,6 +109,7 @@ int look_end_run(const char *folder, struct err *err)
         }
         if (!there)
             say(AGENT_LINE_THERE, "");
+        say_wanted(folder, !there, wanted);
         there = true;
         if (poll(&in, 1, LOOK_MS) > 0 && read_stdin(&end)) {
             if (end)

@@ -5,6 +5,8 @@
 #endif
 #include "worker/agent/net/join.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +15,8 @@
 
 #include "base/log.h"
 #include "base/mux/forward.h"
+#include "base/process.h"
+#include "base/runtime.h"
 #include "base/settings.h"
 #include "protocol/route.h"
 #include "protocol/span_fields.h"
@@ -119,6 +123,23 @@ static const char *endpoints_of(const struct join *j)
     return j->with_relay ? j->with_relay : j->connect;
 }
 
+/* For a launcher that looks for the agent, and does not get its lines. why NULL: none is wanted. */
+static void note_wanted(const struct join *j, const char *why)
+{
+    struct err err = { "" };
+    char *const path = runtime_path(j->folder, RELAY_WANTED_FILE, &err);
+    int fd = path && why ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
+
+    if (!path)
+        log_warn("agent", "%s", err.text);
+    else if (!why)
+        (void)unlink(path);
+    else if (fd < 0 || write(fd, why, strlen(why)) < 0)
+        log_warn("agent", "%s: %s", path, strerror(errno));
+    fd_close(&fd);
+    free(path);
+}
+
 /* Asks the launcher for a relay. Direct ways are tried on: a network may be slow. -1: it can't be.
  */
 static int ask_for_relay(struct join *j, const char *why)
@@ -131,6 +152,7 @@ static int ask_for_relay(struct join *j, const char *why)
         return -1;
     j->with_relay = buf_take(&all);
     log_info("agent", "a relay is wanted: %s", why);
+    note_wanted(j, why);
     printf(RELAY_WANTED "%s\t%s\n", j->folder, why);
     fflush(stdout);
     return 0;
@@ -150,6 +172,7 @@ static const char *stuck(void *arg, bool yes)
     free(j->with_relay);
     j->with_relay = NULL;
     log_info("agent", "the relay is not wanted any more");
+    note_wanted(j, NULL);
     printf(RELAY_UNWANTED "\n");
     fflush(stdout);
     return j->connect;
