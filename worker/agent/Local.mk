@@ -92,6 +92,7 @@ check_PROGRAMS += \
 	tests/unit/agent/memory.t \
 	tests/unit/agent/net.t \
 	tests/unit/agent/resume.t \
+	tests/unit/agent/stuck.t \
 	tests/unit/agent/paths.t \
 	tests/unit/agent/ranks.t \
 	tests/unit/agent/sent_folder.t \
@@ -125,6 +126,8 @@ tests_unit_agent_resume_t_SOURCES = tests/unit/agent/resume.c tests/unit/agent/l
 	tests/unit/agent/fake.h tests/unit/agent/fake.c tests/unit/agent/must.h
 tests_unit_agent_resume_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
 tests_unit_agent_resume_t_LDADD = $(AGENT_TEST_LIBS)
+tests_unit_agent_stuck_t_SOURCES = tests/unit/agent/stuck.c tests/unit/agent/lan.h tests/unit/agent/lan.c tests/unit/agent/must.h
+tests_unit_agent_stuck_t_LDADD = $(AGENT_TEST_LIBS)
 tests_unit_agent_paths_t_SOURCES = tests/unit/agent/paths.c tests/unit/agent/hung.h
 tests_unit_agent_paths_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
 tests_unit_agent_paths_t_LDADD = $(AGENT_TEST_LIBS)
