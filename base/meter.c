@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#ifdef HAVE_TCP_DATA_SEGS_IN
+#ifdef HAVE_TCP_BYTES_RECEIVED
 #include <linux/tcp.h> /* netinet/tcp.h has an older struct tcp_info */
 #else
 #include <netinet/tcp.h>
@@ -22,14 +22,22 @@ static uint64_t inode_of(int fd)
     return fd >= 0 && fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode) ? (uint64_t)st.st_ino : 0;
 }
 
-static uint32_t segments_of(int fd)
+/* Bytes are counted in their order, so packets beyond a gap count beside them. Packets that come
+ * again add to neither. */
+static uint64_t come_on(int fd)
 {
-#ifdef HAVE_TCP_DATA_SEGS_IN
+#ifdef HAVE_TCP_BYTES_RECEIVED
     struct tcp_info info;
     socklen_t size = sizeof info;
+    uint64_t beyond = 0;
 
     memset(&info, 0, sizeof info); /* an older kernel fills less of it */
-    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_data_segs_in : 0;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) < 0)
+        return 0;
+#ifdef HAVE_TCP_RCV_OOOPACK
+    beyond = info.tcpi_rcv_ooopack;
+#endif
+    return info.tcpi_bytes_received + beyond;
 #else
     (void)fd;
     return 0;
@@ -75,7 +83,7 @@ void meter_watch(struct meter *m, int fd)
         return;
     m->fd = fd;
     m->inode = inode_of(fd);
-    m->segments = segments_of(fd);
+    m->come = come_on(fd);
     keep_pace(fd);
 }
 
@@ -91,15 +99,15 @@ static bool relay_moved(struct meter *m)
 bool meter_moved(struct meter *m)
 {
     const uint64_t inode = inode_of(m->fd);
-    const uint32_t before = m->segments;
+    const uint64_t before = m->come;
     const bool relayed = relay_moved(m);
 
     if (inode == 0 || inode != m->inode) {
         m->fd = -1;
         m->inode = 0;
-        m->segments = 0;
+        m->come = 0;
         return false;
     }
-    m->segments = segments_of(m->fd);
-    return m->segments != before || relayed;
+    m->come = come_on(m->fd);
+    return m->come != before || relayed;
 }

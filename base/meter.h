@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* meter.h - does any data arrive on a tcp connection? Parts of a message count too: a large message
- * over a slow link is not silence. So do retransmissions: the other side is alive. */
+/* meter.h - does any new data arrive on a tcp connection? Parts of a message count too: a large
+ * message over a slow link is not silence. What comes again does not count: the other side is
+ * alive, but nothing reaches it, where only this host's packets are lost. */
 #ifndef BASE_METER_H
 #define BASE_METER_H
 
@@ -10,9 +11,9 @@
 #include <stdint.h>
 
 struct meter {
-    int fd;            /* borrowed; its owner may close it at any time; -1: none */
-    uint64_t inode;    /* of the connection: another one may reuse the number fd */
-    uint32_t segments; /* data segments received until the last check; wraps */
+    int fd;         /* borrowed; its owner may close it at any time; -1: none */
+    uint64_t inode; /* of the connection: another one may reuse the number fd */
+    uint64_t come;  /* bytes received until the last check, and packets beyond a gap */
     /* bytes that a relay has received for this connection, which is to it then; borrowed; NULL:
      * there is none */
     const _Atomic uint64_t *relayed;

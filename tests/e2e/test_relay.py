@@ -79,11 +79,13 @@ def test_a_relay_that_ends_is_started_again(nb):
     assert values(nb.ok("%%distribute --gather\nkept, os.getpid()", limit=UP)) == list(enumerate(pids))
 
 
-@pytest.fixture(params=[("DROP",), ("REJECT", "--reject-with", "tcp-reset")], ids=["silence", "reset"])
+@pytest.fixture(params=[("DROP",), ("REJECT", "--reject-with", "tcp-reset"), None], ids=["silence", "reset", "half"])
 def firewall(net, request):
-    """Has h1 exchange nothing with this machine but on connections to its sshd, until it is told to end."""
-    rules = [["OUTPUT", "-d", net.address("h0"), "-p", "tcp", "!", "--sport", "22", "-j", *request.param],
-             ["INPUT", "-s", net.address("h0"), "-p", "tcp", "!", "--dport", "22", "-j", "DROP"]]
+    """Has h1 exchange nothing with this machine but on connections to its sshd, until it is told to end.
+    None: what this machine sends arrives, again and again, since it hears of none of it."""
+    how = request.param or ("DROP",)
+    rules = [["OUTPUT", "-d", net.address("h0"), "-p", "tcp", "!", "--sport", "22", "-j", *how],
+             ["INPUT", "-s", net.address("h0"), "-p", "tcp", "!", "--dport", "22", "-j", "DROP"]][:2 if request.param else 1]
 
     def switch(on):
         for rule in rules:

@@ -66,7 +66,7 @@ static void bytes_that_nobody_reads_count(void)
 #endif
     ok(recv(end[1], (char[8]){ "" }, 8, 0) == 6 && pass(end[0], end[1], "more"), "more come");
     meter_watch(&m, end[1]);
-#ifdef HAVE_TCP_DATA_SEGS_IN
+#ifdef HAVE_TCP_BYTES_RECEIVED
     ok(meter_moved(&m), "which counts, also when it is watched once more");
 #endif
     ok(!meter_moved(&m), "once");
