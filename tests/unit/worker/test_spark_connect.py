@@ -224,3 +224,17 @@ def test_the_drop_ins_are_told_the_servers_master(monkeypatch):
     assert spark_session.master() == "spark://h:7077"
     session.conf.get = lambda name, default: 1 / 0  # the server keeps it to itself
     assert spark_session.master() == ""
+
+
+def test_a_session_that_another_thread_has_stopped_is_passed_over(monkeypatch):
+    """It is still the one of its own thread, where a new one is the default."""
+    old, new = Session(), Session()
+    double = types.SimpleNamespace(_active_session=types.SimpleNamespace(session=old), _default_session=new)
+    monkeypatch.setitem(sys.modules, "pyspark.sql.connect.session", types.SimpleNamespace(SparkSession=double))
+    assert spark_session._connect_session() is old
+    old.client.is_closed = True
+    assert spark_session._connect_session() is new
+    new.client.is_closed = True
+    assert spark_session._connect_session() is None
+    double._active_session = types.SimpleNamespace()
+    assert spark_session._connect_session() is None

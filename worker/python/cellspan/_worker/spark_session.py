@@ -80,7 +80,8 @@ def _found():
 
 
 def _connect_session():
-    """The thread's session of Spark Connect, or the notebook's only one; None: there is none."""
+    """The thread's session of Spark Connect, or the notebook's only one; None: there is none. One that another thread has stopped is still
+    the thread's, and is passed over, as by getOrCreate()."""
     connect = getattr(sys.modules.get("pyspark.sql.connect.session"), "SparkSession", None)
-    session = getattr(getattr(connect, "_active_session", None), "session", None) or getattr(connect, "_default_session", None)
-    return None if session is None or getattr(session.client, "is_closed", False) else session
+    found = getattr(getattr(connect, "_active_session", None), "session", None), getattr(connect, "_default_session", None)
+    return next((session for session in found if session is not None and not getattr(session.client, "is_closed", False)), None)
