@@ -242,6 +242,7 @@ TRAIN = ("import cellspan, itertools, time\nsaved = []\n@cellspan.on_notice\ndef
 
 @pytest.mark.parametrize("name, seconds, why", [
     ("USR1", 100, "SIGUSR1 has come"),
+    ("USR2", 100, "SIGUSR2 has come"),
     ("TERM", 5, r"Slurm ends job \d+ \(slurmstepd.* CANCELLED AT .*\)"),  # the cluster's KillWait
 ])
 def test_a_signal_before_the_end_is_a_notice(notebook, idle, name, seconds, why):
@@ -254,6 +255,11 @@ def test_a_signal_before_the_end_is_a_notice(notebook, idle, name, seconds, why)
     told = re.findall(r"cellspan: (n\d(?:, n\d)?) will be gone in (\d+) s: %s\n" % why, cell.stderr)
     assert len({node for nodes, _ in told for node in nodes.split(", ")}) == 2 and all(int(left) <= seconds for _, left in told), cell.stderr
     assert len({step for step, in values(cell)}) == 1 and "the checkpoint is whole: save() has run on all 4 ranks" in cell.stderr, cell.shown
+
+
+def test_a_signal_for_a_script_that_is_not_there_is_refused(notebook):
+    cell = notebook().run("%%distribute -n 2 --on 'slurm:--nodes=2 --signal=B:USR1@100'\n1", limit=SOON).assert_error("EngineError")
+    assert "--signal=B:USR1@100: with B: Slurm tells a batch job's script alone, and no rank would hear of it; write --signal=USR1@100" in cell.error["evalue"]
 
 
 def test_a_job_that_is_cancelled(notebook, idle):
