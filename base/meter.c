@@ -22,6 +22,15 @@ static uint64_t inode_of(int fd)
     return fd >= 0 && fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode) ? (uint64_t)st.st_ino : 0;
 }
 
+static bool is_local(int fd)
+{
+    struct sockaddr_storage at;
+    socklen_t size = sizeof at;
+
+    return fd >= 0 && getsockname(fd, (struct sockaddr *)&at, &size) == 0 &&
+           at.ss_family == AF_UNIX;
+}
+
 /* Bytes are counted in their order, so packets beyond a gap count beside them. Packets that come
  * again add to neither. */
 static uint64_t come_on(int fd)
@@ -84,6 +93,7 @@ void meter_watch(struct meter *m, int fd)
     m->fd = fd;
     m->inode = inode_of(fd);
     m->come = come_on(fd);
+    m->is_local = is_local(fd);
     keep_pace(fd);
 }
 
@@ -109,5 +119,5 @@ bool meter_moved(struct meter *m)
         return false;
     }
     m->come = come_on(m->fd);
-    return m->come != before || relayed;
+    return m->come != before || (relayed && m->is_local);
 }

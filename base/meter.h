@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* meter.h - does any new data arrive on a tcp connection? Parts of a message count too: a large
+/* meter.h - does any new data arrive on a connection? Parts of a message count too: a large
  * message over a slow link is not silence. What comes again does not count: the other side is
  * alive, but nothing reaches it, where only this host's packets are lost. */
 #ifndef BASE_METER_H
@@ -14,13 +14,14 @@ struct meter {
     int fd;         /* borrowed; its owner may close it at any time; -1: none */
     uint64_t inode; /* of the connection: another one may reuse the number fd */
     uint64_t come;  /* bytes received until the last check, and packets beyond a gap */
-    /* bytes that a relay has received for this connection, which is to it then; borrowed; NULL:
-     * there is none */
+    bool is_local;  /* to a relay, by a unix socket */
+    /* bytes that a relay has received, for the connection that is to it; borrowed; NULL: there is
+     * none */
     const _Atomic uint64_t *relayed;
     uint64_t counted; /* of them, until the last check */
 };
 
-#define METER_INIT { -1, 0, 0, NULL, 0 }
+#define METER_INIT { -1, 0, 0, false, NULL, 0 }
 
 /* Watches this connection from now on (-1: none). The same one again changes nothing. It also
  * changes the socket's retransmissions, so that a bad link is not silent for long: instead of

@@ -43,7 +43,9 @@ struct forward {
     struct buf noise; /* what has come before the mark */
     size_t dropped;   /* bytes of it */
     uint64_t heard_ns;
-    bool marked; /* frames come */
+    uint64_t data;    /* bytes of connections that have come, in whole frames */
+    uint64_t counted; /* of them, and of the frame that is coming */
+    bool marked;      /* frames come */
     bool over;
     char why[200];
 };
@@ -215,6 +217,7 @@ static void on_data(void *arg, uint32_t stream, struct slice bytes)
     struct forward *f = arg;
     struct wire *w = wire_of(f, stream);
 
+    f->data += bytes.n;
     if (w && buf_add_slice(&w->out, bytes) < 0)
         end(f, "out of memory");
 }
@@ -321,6 +324,18 @@ static void take(struct forward *f, struct slice bytes)
         end(f, "");
 }
 
+/* A ping comes from the other end, and says nothing of whom it connects to. */
+static void count(struct forward *f)
+{
+    const struct buf *in = &f->mux.in;
+    const bool part = in->n > MUX_HEADER_SIZE && in->p[0] == MUX_DATA;
+    const uint64_t came = f->data + (part ? in->n - MUX_HEADER_SIZE : 0);
+
+    if (f->spec.count && came > f->counted)
+        atomic_fetch_add_explicit(f->spec.count, came - f->counted, memory_order_relaxed);
+    f->counted = came;
+}
+
 static void in_ready(void *arg, int fd, unsigned events)
 {
     struct forward *f = arg;
@@ -330,9 +345,8 @@ static void in_ready(void *arg, int fd, unsigned events)
     (void)events;
     if (n > 0) {
         f->heard_ns = clock_now(loop_clock(f->loop));
-        if (f->spec.count)
-            atomic_fetch_add_explicit(f->spec.count, (uint64_t)n, memory_order_relaxed);
         take(f, slice_of(bytes, (size_t)n));
+        count(f);
         pump(f);
     } else if (n == 0)
         end(f, "its output has ended");

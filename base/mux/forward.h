@@ -39,7 +39,7 @@ struct forward_spec {
     const char *listen;
     const struct sockaddr *dial; /* copied */
     socklen_t dial_size;
-    /* counts the bytes that come from the other end; borrowed; NULL: nobody asks */
+    /* counts the bytes of connections that come from the other end; borrowed; NULL: nobody asks */
     _Atomic uint64_t *count;
     void (*up)(void *arg); /* the mark has come; NULL: nobody asks */
     /* Called once: the other end has ended (why "": it has said so), or nothing came from it for
@@ -53,10 +53,10 @@ struct forward *forward_start(struct loop *loop, const struct forward_spec *spec
 /* Closes all connections, and tells the other end. NULL is fine. */
 void forward_stop(struct forward *f);
 
-/* How many bytes a relay has received for an agent: a number in a file of the agent's folder, which
- * both map. A connection on one machine does not tell its reader that a part of a large message has
- * come. Makes the file if it is not there; relays that follow one another go on counting. NULL:
- * *err says why. */
+/* How many bytes of its connections a relay has received for an agent: a number in a file of the
+ * agent's folder, which both map. A connection on one machine does not tell its reader that a part
+ * of a large message has come. Makes the file if it is not there; relays that follow one another go
+ * on counting. NULL: *err says why. */
 _Atomic uint64_t *relayed_open(const char *folder, struct err *err);
 void relayed_close(_Atomic uint64_t *count); /* the file stays; NULL is fine */
 

@@ -111,10 +111,35 @@ static void what_is_not_tcp_has_no_count(void)
     close(pair[1]);
 }
 
+static void only_the_connection_to_a_relay_is_relayed(void)
+{
+    _Atomic uint64_t relayed = 7;
+    struct meter m = METER_INIT;
+    int tcp[2], local[2];
+
+    m.relayed = &relayed;
+    if (!ok(connect_pair(tcp) && socketpair(AF_UNIX, SOCK_STREAM, 0, local) == 0,
+            "a connection by tcp, and one to a relay"))
+        return;
+    meter_watch(&m, local[1]);
+    (void)meter_moved(&m);
+    ok(!meter_moved(&m), "a relay at rest is no sign of life");
+    relayed++;
+    ok(meter_moved(&m) && !meter_moved(&m), "what it receives is one, once");
+    meter_watch(&m, tcp[1]);
+    relayed++;
+    ok(!meter_moved(&m), "but not of who is connected without it");
+    for (int i = 0; i < 2; i++) {
+        close(tcp[i]);
+        close(local[i]);
+    }
+}
+
 int main(void)
 {
     bytes_that_nobody_reads_count();
     a_number_that_is_used_again_is_another_connection();
     what_is_not_tcp_has_no_count();
+    only_the_connection_to_a_relay_is_relayed();
     return plan_done();
 }
