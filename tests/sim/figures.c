@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* figures.c - measurements: the launch, empty cells, lines, and the resources that the kernel used
- * for them. */
+/* figures.c - measurements: the launch, empty cells, lines, the return of agents whose connections
+ * have ended, and the resources that the kernel used for them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,6 +96,24 @@ static bool fold(struct driver *d, unsigned agents, unsigned part)
     return good;
 }
 
+/* All connections end at once, and the next cell needs every agent back. */
+static bool resume(struct driver *d)
+{
+    double wall[FOLDS];
+    struct outcome o;
+    bool good = true;
+
+    for (unsigned k = 0; good && k < FOLDS; k++) {
+        driver_cut(d);
+        good = cell(d, "%%distribute\npass\n", &o);
+        wall[k] = o.seconds;
+        outcome_release(&o);
+    }
+    if (good)
+        printf(",\n  \"resume_s\": %.3f", quantile(wall, FOLDS, 0.5));
+    return good;
+}
+
 int figures_run(const struct driver_to *to, unsigned agents, unsigned repeat)
 {
     struct err err = { "" };
@@ -108,7 +126,8 @@ int figures_run(const struct driver_to *to, unsigned agents, unsigned repeat)
         return 1;
     }
     printf("{\n");
-    good = launch(d, agents) && warm(d, repeat) && fold(d, agents, LINES) && fold(d, agents, 10);
+    good = launch(d, agents) && warm(d, repeat) && fold(d, agents, LINES) && fold(d, agents, 10) &&
+           resume(d);
     printf(",\n  \"rss_mib\": %.1f, \"peak_mib\": %.1f\n}\n", usage_mib(driver_kernel(d), "VmRSS"),
            usage_mib(driver_kernel(d), "VmHWM"));
     left = driver_stop(d);
