@@ -127,6 +127,49 @@ static void reachable_endpoints_are_found(void)
     lan_close(&l);
 }
 
+static bool is_in(const char *path, const char *text)
+{
+    char all[16384];
+    const int fd = open(path, O_RDONLY);
+    const ssize_t n = fd < 0 ? -1 : read(fd, all, sizeof all);
+
+    if (fd >= 0)
+        close(fd);
+    return n > 0 && memmem(all, (size_t)n, text, strlen(text));
+}
+
+static bool comes_in(const char *path, const char *text)
+{
+    for (unsigned k = 0; k < 6000 && !is_in(path, text); k++)
+        usleep(10000);
+    return is_in(path, text);
+}
+
+static void a_way_that_opens_late_needs_no_relay(void)
+{
+    struct lan l;
+    char text[SECRET_TEXT_SIZE], log[192], to[224], late[64];
+
+    lan_open(&l);
+    secret_format(&l.secret, text);
+    snprintf(log, sizeof log, "%s/log", l.dir);
+    snprintf(to, sizeof to, "info:%s", log);
+    snprintf(late, sizeof late, "tcp://127.0.0.1:%u", l.port);
+    must(zmq_unbind(l.router, late) == 0, "unbind");
+    setenv("CELLSPAN_LOG", to, 1);
+    setenv("CELLSPAN_RELAY_OFFERED", "1", 1);
+    lan_start(&l, 1, LAN_STDIN, late, text);
+    unsetenv("CELLSPAN_RELAY_OFFERED");
+    unsetenv("CELLSPAN_LOG");
+    ok(comes_in(log, "a relay is wanted"), "who can't reach the kernel asks for a relay");
+    must(zmq_bind(l.router, late) == 0, "bind");
+    ok(lan_until(&l, SPAN_HELLO, 0), "but may reach it yet");
+    ok(comes_in(log, "the relay is not wanted any more"), "and says that it needs none");
+    is_int(lan_end(&l, 1), 0, "it ends with its stdin");
+    (void)unlink(log);
+    lan_close(&l);
+}
+
 static void names_are_looked_up(void)
 {
     struct lan l;
@@ -187,6 +230,7 @@ int main(int argc, char **argv)
     secrets_leave_no_trace();
     wrong_secrets_are_refused();
     reachable_endpoints_are_found();
+    a_way_that_opens_late_needs_no_relay();
     names_are_looked_up();
     refused_connections_are_told_at_once();
     refusals_are_told();

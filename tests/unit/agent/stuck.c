@@ -58,7 +58,8 @@ static void over(void *arg, bool refused)
     loop_stop(t->loop);
 }
 
-static void begin(struct test *t, const char *endpoints)
+/* by_relay: so it is connected at first. */
+static void begin(struct test *t, const char *endpoints, bool by_relay)
 {
     struct err err = { "" };
     const struct resume_handler handler = { connected, unanswered, over, t };
@@ -75,7 +76,7 @@ static void begin(struct test *t, const char *endpoints)
                                                    .context = t->lan.context,
                                                    .kernel = t->lan.keys.public,
                                                    .own = &t->own,
-                                                   .stuck = { stuck, t } },
+                                                   .stuck = { stuck, by_relay, t } },
                               &handler, &err);
     must(t->resume != NULL, err.text);
 }
@@ -111,7 +112,7 @@ static void nobody_is_asked_who_is_not_needed(void)
 {
     struct test t;
 
-    begin(&t, NULL);
+    begin(&t, NULL, false);
     t.then = CLOSED;
     (void)resumes(&t);
     ok(t.connected == 1 && !t.thanks && t.asked <= 1, "a connection that is made at once");
@@ -122,7 +123,7 @@ static void another_way_is_asked_for(void)
 {
     struct test t;
 
-    begin(&t, CLOSED);
+    begin(&t, CLOSED, false);
     t.then = t.direct;
     ok(resumes(&t) >= RESUME_STUCK_NS && t.asked == 1, "after a while another way is asked for");
     ok(t.connected == 1, "and taken");
@@ -136,7 +137,7 @@ static void a_relay_stays(void)
 {
     struct test t;
 
-    begin(&t, CLOSED);
+    begin(&t, CLOSED, false);
     t.then = t.relay;
     (void)resumes(&t);
     ok(t.asked == 1 && t.connected == 1, "a relay is asked for, and dialed");
@@ -147,10 +148,24 @@ static void a_relay_stays(void)
     end(&t);
 }
 
+static void who_began_by_a_relay_leaves_it(void)
+{
+    struct test t;
+
+    begin(&t, NULL, true);
+    t.then = CLOSED;
+    resume_done(t.resume);
+    is_int(t.thanks, 0, "who is welcome by way of a relay needs it");
+    (void)resumes(&t);
+    ok(t.connected == 1 && t.thanks == 1, "but not once it is connected without, however soon");
+    end(&t);
+}
+
 int main(void)
 {
     nobody_is_asked_who_is_not_needed();
     another_way_is_asked_for();
     a_relay_stays();
+    who_began_by_a_relay_leaves_it();
     return plan_done();
 }

@@ -158,6 +158,19 @@ static int ask_for_relay(struct join *j, const char *why)
     return 0;
 }
 
+/* The kernel was reached directly. */
+static void need_no_relay(struct join *j)
+{
+    if (!j->with_relay)
+        return;
+    free(j->with_relay);
+    j->with_relay = NULL;
+    log_info("agent", "the relay is not wanted any more");
+    note_wanted(j, NULL);
+    printf(RELAY_UNWANTED "\n");
+    fflush(stdout);
+}
+
 /* The kernel was reached before. */
 static const char *stuck(void *arg, bool yes)
 {
@@ -167,14 +180,7 @@ static const char *stuck(void *arg, bool yes)
         return ask_for_relay(j, "its connection has ended, and a new one could not be made") < 0
                    ? NULL
                    : j->with_relay;
-    if (!j->with_relay)
-        return NULL;
-    free(j->with_relay);
-    j->with_relay = NULL;
-    log_info("agent", "the relay is not wanted any more");
-    note_wanted(j, NULL);
-    printf(RELAY_UNWANTED "\n");
-    fflush(stdout);
+    need_no_relay(j);
     return j->connect;
 }
 
@@ -189,7 +195,7 @@ static int open_line(struct join *j, const char *endpoint, void *socket, struct 
         .kernel = j->kernel_key,
         .again = j->has_keys ? endpoints_of(j) : NULL,
         .relayed = j->relayed,
-        .stuck = { stuck, j },
+        .stuck = { stuck, j->with_relay != NULL, j },
         .handler = j->handler,
     };
 
@@ -249,6 +255,8 @@ static void reached(void *arg, const struct dial_found *found, const char *why)
             unreached(j, why);
         return;
     }
+    if (strncmp(found->endpoint, DIAL_RELAY, strlen(DIAL_RELAY)) != 0)
+        need_no_relay(j);
     if (open_line(j, found->endpoint, found->socket, &err) < 0 ||
         !(j->endpoint = strdup(found->endpoint))) {
         give_up(j, err.text[0] ? err.text : "is out of memory");

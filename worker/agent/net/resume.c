@@ -158,6 +158,7 @@ struct resume *resume_create(struct loop *loop, const struct resume_to *to,
     r->loop = loop;
     r->context = to->context;
     r->on_stuck = to->stuck;
+    r->stuck = r->relayed = to->stuck.asked;
     r->handler = *handler;
     memcpy(r->kernel, to->kernel, KEY_SIZE);
     r->held = *to->own;

@@ -34,6 +34,7 @@ struct resume_handler {
  * NULL: those of before. */
 struct resume_stuck {
     const char *(*f)(void *arg, bool yes); /* NULL: nobody */
+    bool asked; /* already, for a relay, through which the first connection goes */
     void *arg;
 };
 #define RESUME_STUCK_NS (2 * NS_PER_S)
