@@ -30,8 +30,7 @@ int line_watch_end(struct uplink_line *l, struct loop *loop, void *context, void
     return (l->ends = loop_zmq(loop, l->monitor, f, arg, err)) ? 0 : -1;
 }
 
-/* Reads an event, of two frames: each means the end. There may be several, for ZeroMQ dials anew
- * by itself until the agent is welcome. */
+/* Reads an event, of two frames: each means the end. */
 bool line_has_ended(struct uplink_line *l)
 {
     char frame[6];
