@@ -14,8 +14,9 @@
 #include "base/unix_socket.h"
 
 #define PING_NS    (10 * NS_PER_S)
-#define SILENCE_NS (30 * NS_PER_S) /* after that much of it, the other end is gone */
-#define OUT_MAX    131072u         /* while more waits for the other end, no connection is read */
+#define SILENCE_NS (30 * NS_PER_S)   /* after that much of it, the other end is gone */
+#define REST_NS    (200 * NS_PER_MS) /* after a connection that could not be accepted */
+#define OUT_MAX    131072u           /* while more waits for the other end, no connection is read */
 #define READ_SIZE  MUX_DATA_MAX
 #define NOISE_MAX  1048576u /* bytes before the mark */
 
@@ -40,12 +41,14 @@ struct forward {
     struct wire wire[MUX_STREAMS_MAX];
     int listening;
     struct watch *in, *out, *accepts, *ping;
-    struct buf noise; /* what has come before the mark */
-    size_t dropped;   /* bytes of it */
+    struct watch *rest; /* until connections are accepted again */
+    struct buf noise;   /* what has come before the mark */
+    size_t dropped;     /* bytes of it */
     uint64_t heard_ns;
-    uint64_t data;    /* bytes of connections that have come, in whole frames */
-    uint64_t counted; /* of them, and of the frame that is coming */
-    bool marked;      /* frames come */
+    uint64_t looked_ns; /* when ping() ran */
+    uint64_t data;      /* bytes of connections that have come, in whole frames */
+    uint64_t counted;   /* of them, and of the frame that is coming */
+    bool marked;        /* frames come */
     bool over;
     char why[200];
 };
@@ -185,13 +188,24 @@ static void accept_ready(void *arg, int fd, unsigned events)
     uint32_t stream;
 
     (void)events;
-    if (one < 0)
+    if (one < 0) {
+        /* without a descriptor for it, it waits on: the loop would ask all the time */
+        if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+            loop_fd_events(f->accepts, 0);
+            loop_timer_again(f->rest, REST_NS);
+        }
         return;
+    }
     if (!(stream = mux_open(&f->mux)))
         fd_close(&one);
     else if (!wire_begin(f, stream, one, false) && mux_close(&f->mux, stream) < 0)
         end(f, "out of memory");
     pump(f);
+}
+
+static void rested(void *arg)
+{
+    loop_fd_events(((struct forward *)arg)->accepts, LOOP_READ);
 }
 
 static bool on_opened(void *arg, uint32_t stream)
@@ -354,18 +368,29 @@ static void in_ready(void *arg, int fd, unsigned events)
         end(f, strerror(errno));
 }
 
+/* If this machine slept, or this process was stopped, what came meanwhile is not read yet. */
+static void allow_late(struct forward *f, uint64_t now)
+{
+    const uint64_t passed = now - f->looked_ns, late = passed > PING_NS ? passed - PING_NS : 0;
+
+    f->heard_ns = f->heard_ns + late < now ? f->heard_ns + late : now;
+    f->looked_ns = now;
+}
+
 static void ping(void *arg)
 {
     struct forward *f = arg;
+    const uint64_t now = clock_now(loop_clock(f->loop));
 
     if (f->over) {
         watch_clear(&f->ping);
         f->spec.over(f->spec.arg, f->why);
         return;
     }
+    allow_late(f, now);
     if (!f->marked)
         return;
-    if (clock_now(loop_clock(f->loop)) - f->heard_ns >= SILENCE_NS)
+    if (now - f->heard_ns >= SILENCE_NS)
         end(f, "nothing was heard from it for 30 s");
     else if (f->mux.out.n == 0 && mux_ping(&f->mux) < 0)
         end(f, "out of memory");
@@ -383,7 +408,7 @@ static int listen_at(struct forward *f, const char *path, struct err *err)
         (void)err_set(err, "out of memory");
     else if ((f->listening = unix_listen(fresh.p)) < 0 || rename(fresh.p, path) < 0)
         (void)err_set(err, "%s: %s", path, strerror(errno));
-    else
+    else if ((f->rest = loop_timer(f->loop, LOOP_OFF, 0, rested, f, err)))
         f->accepts = loop_fd(f->loop, f->listening, LOOP_READ, accept_ready, f, err);
     buf_release(&fresh);
     return f->accepts ? 0 : -1;
@@ -409,6 +434,7 @@ static void release(struct forward *f)
     watch_stop(f->in);
     watch_stop(f->out);
     watch_stop(f->accepts);
+    watch_stop(f->rest);
     watch_stop(f->ping);
     fd_close(&f->listening);
     fd_close(&f->spec.in);
@@ -433,7 +459,7 @@ struct forward *forward_start(struct loop *loop, const struct forward_spec *spec
     f->loop = loop;
     f->spec = *spec;
     f->listening = -1;
-    f->heard_ns = clock_now(loop_clock(loop));
+    f->heard_ns = f->looked_ns = clock_now(loop_clock(loop));
     f->marked = !spec->mark;
     mux_init(&f->mux, &handler);
     f->mux.handler.arg = f;

@@ -9,6 +9,7 @@
 #include <malloc.h>
 #include <netinet/in.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -35,12 +36,16 @@ struct bench {
     _Atomic uint64_t *count;
     bool late;
     uint64_t ahead_ns; /* of the system's clock */
+    unsigned asked;    /* how often somebody asked for the time */
     struct clock clock;
 };
 
 static uint64_t now_ns(void *arg)
 {
-    return clock_now(&clock_system) + ((const struct bench *)arg)->ahead_ns;
+    struct bench *b = arg;
+
+    b->asked++;
+    return clock_now(&clock_system) + b->ahead_ns;
 }
 
 static void over_listens(void *arg, const char *why)
@@ -405,6 +410,81 @@ static void pings_are_not_counted(void)
     finish(&b);
 }
 
+static void sleep_is_no_silence(void)
+{
+    struct forward_spec spec = { .over = over_listens };
+    struct forward *alone;
+    struct bench b;
+    int end[2], in[2], out[2];
+
+    if (!ok(begin(&b, MARK "\n") && connect_through(&b, end) && fd_pipe(in) == 0 &&
+                fd_pipe(out) == 0,
+            "a connection"))
+        return;
+    skip_s(&b, 600);
+    skip_s(&b, 600);
+    ok(strcmp(b.over[0], "-") == 0 && strcmp(b.over[1], "-") == 0,
+       "who slept has not been without the other end");
+    spec.in = in[0];
+    spec.out = out[1];
+    spec.arg = &b;
+    alone = forward_start(b.loop, &spec, NULL);
+    for (int i = 0; i < 4; i++)
+        skip_s(&b, 10);
+    is_text(b.over[0], "nothing was heard from it for 30 s", "real silence is noticed");
+    forward_stop(alone);
+    close(in[1]);
+    close(out[0]);
+    close(end[0]);
+    close(end[1]);
+    finish(&b);
+}
+
+/* As many descriptors as there are now. */
+static void allow_no_more(struct rlimit *was)
+{
+    struct rlimit none;
+    const int next = dup(STDIN_FILENO);
+
+    close(next);
+    if (next < 0 || getrlimit(RLIMIT_NOFILE, was) < 0)
+        abort();
+    none = *was;
+    none.rlim_cur = (rlim_t)next;
+    if (setrlimit(RLIMIT_NOFILE, &none) < 0)
+        abort();
+}
+
+static void without_descriptors_it_rests(void)
+{
+    struct bench b;
+    struct rlimit was;
+    int first[2], end[2] = { -1, -1 };
+    struct watch *w;
+
+    if (!ok(begin(&b, MARK "\n") && connect_through(&b, first), "a connection"))
+        return;
+    end[0] = unix_connect(b.path);
+    allow_no_more(&was);
+    b.asked = 0;
+    w = loop_timer(b.loop, 300 * NS_PER_MS, 0, stop, b.loop, NULL);
+    ok(loop_run(b.loop, NULL) == 0, "a while passes");
+    watch_stop(w);
+    ok(b.asked < 200, "one that can't be accepted keeps nobody busy: %u", b.asked);
+    if (setrlimit(RLIMIT_NOFILE, &was) < 0)
+        abort();
+    w = loop_fd(b.loop, b.server, LOOP_READ, accepted, &end[1], NULL);
+    for (unsigned k = 0; end[1] < 0 && k < 60000; k++)
+        (void)turn(&b);
+    watch_stop(w);
+    ok(end[1] >= 0, "and is accepted when it can be");
+    for (int i = 0; i < 2; i++) {
+        close(first[i]);
+        close(end[i]);
+    }
+    finish(&b);
+}
+
 static void memory_is_out(void)
 {
     const unsigned before = open_descriptors();
@@ -442,6 +522,8 @@ int main(void)
     the_end_of_a_connection_goes_through();
     an_end_tells_the_other();
     pings_are_not_counted();
+    sleep_is_no_silence();
+    without_descriptors_it_rests();
     memory_is_out();
     return plan_done();
 }
