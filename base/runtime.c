@@ -129,14 +129,39 @@ int runtime_dir_hold(const char *dir)
     return lock;
 }
 
-bool runtime_dir_is_held(const char *dir)
+/* Why it could not be opened: there is none, or something else has its name. */
+static enum runtime_dir_state state_unopened(int error)
 {
-    int fd = open_dir(AT_FDCWD, dir), lock = open_lock(fd, 0);
-    const bool held = lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) < 0;
+    return error == ENOENT || error == ENOTDIR || error == ELOOP ? RUNTIME_DIR_FREE
+                                                                 : RUNTIME_DIR_UNKNOWN;
+}
+
+/* In /tmp others may make a folder of the same name when ours is gone. */
+static enum runtime_dir_state state_of(int dir)
+{
+    enum runtime_dir_state state = RUNTIME_DIR_FREE;
+    struct stat st;
+    int lock;
+
+    if (fstat(dir, &st) < 0)
+        return RUNTIME_DIR_UNKNOWN;
+    if (st.st_uid != geteuid())
+        return RUNTIME_DIR_FREE;
+    if ((lock = open_lock(dir, 0)) < 0)
+        return state_unopened(errno);
+    if (flock(lock, LOCK_EX | LOCK_NB) < 0)
+        state = errno == EWOULDBLOCK ? RUNTIME_DIR_HELD : RUNTIME_DIR_UNKNOWN;
+    fd_close(&lock);
+    return state;
+}
+
+enum runtime_dir_state runtime_dir_state(const char *dir)
+{
+    int fd = open_dir(AT_FDCWD, dir);
+    const enum runtime_dir_state state = fd < 0 ? state_unopened(errno) : state_of(fd);
 
     fd_close(&fd);
-    fd_close(&lock);
-    return held;
+    return state;
 }
 
 static int remove_entries(int dir, unsigned depth);

@@ -16,8 +16,13 @@ char *runtime_dir_create(int *lock, struct err *err);
 /* Another such descriptor for an existing folder, for a process that may outlive the one that made
  * it. -1: the folder has no lock. */
 int runtime_dir_hold(const char *dir);
-/* Has anybody such a descriptor? */
-bool runtime_dir_is_held(const char *dir);
+enum runtime_dir_state {
+    RUNTIME_DIR_HELD,   /* somebody has such a descriptor */
+    RUNTIME_DIR_FREE,   /* nobody has, or there is no such folder of this user */
+    RUNTIME_DIR_UNKNOWN /* it can't be found out now: a file system is away, or no descriptor free
+                         */
+};
+enum runtime_dir_state runtime_dir_state(const char *dir);
 /* Removes folders that killed processes of this user have left: those that nobody has locked.
  * (Their pids can't tell, since they may belong to another container.) */
 void runtime_sweep(void);

@@ -56,9 +56,9 @@ tests_unit_launchers_slurm_t_LDADD = launchers/liblaunch.a base/libbase.a
 tests_unit_launchers_delivery_t_SOURCES = tests/unit/launchers/delivery.c \
 	launchers/slurm/delivery.c launchers/slurm/sbcast.c launchers/slurm/slurm_command.c
 tests_unit_launchers_delivery_t_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS)
-tests_unit_launchers_relay_t_SOURCES = tests/unit/launchers/relay.c launchers/relay_child.c
+tests_unit_launchers_relay_t_SOURCES = tests/unit/launchers/relay.c tests/unit/launchers/turns.h launchers/relay_child.c
 tests_unit_launchers_relay_t_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS)
-tests_unit_launchers_look_t_SOURCES = tests/unit/launchers/look.c launchers/ssh/look_child.c
+tests_unit_launchers_look_t_SOURCES = tests/unit/launchers/look.c tests/unit/launchers/turns.h launchers/ssh/look_child.c
 tests_unit_launchers_look_t_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS)
 tests_unit_launchers_payload_t_SOURCES = tests/unit/launchers/payload.c
 tests_unit_launchers_payload_t_LDFLAGS = $(CHAOS_LINK)

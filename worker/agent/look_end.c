@@ -103,16 +103,21 @@ int look_end_run(const char *folder, struct err *err)
         return err_set(err, "--look %.400s: an agent's folder is wanted", folder);
     say_boot();
     for (;;) {
-        if (!runtime_dir_is_held(folder)) {
+        const enum runtime_dir_state state = runtime_dir_state(folder);
+
+        if (state == RUNTIME_DIR_FREE) {
             say(AGENT_LINE_GONE, "");
             return 0;
         }
-        if (!there)
-            say(AGENT_LINE_THERE, "");
-        say_wanted(folder, !there, wanted);
-        there = true;
+        if (state == RUNTIME_DIR_HELD) {
+            if (!there)
+                say(AGENT_LINE_THERE, "");
+            say_wanted(folder, !there, wanted);
+            there = true;
+        }
         if (poll(&in, 1, LOOK_MS) > 0 && read_stdin(&end)) {
-            if (end)
+            /* its number may have become another process's */
+            if (end && runtime_dir_state(folder) != RUNTIME_DIR_FREE)
                 (void)kill(pid, SIGHUP);
             return 0;
         }

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -75,6 +76,53 @@ static void what_nobody_holds_is_swept(void)
     free(left);
     free(living);
     free(shared);
+}
+
+static enum runtime_dir_state state_without_descriptors(const char *dir)
+{
+    enum runtime_dir_state state;
+    struct rlimit was, none;
+
+    if (getrlimit(RLIMIT_NOFILE, &was) < 0)
+        return RUNTIME_DIR_FREE;
+    none = was;
+    none.rlim_cur = 0;
+    if (setrlimit(RLIMIT_NOFILE, &none) < 0)
+        return RUNTIME_DIR_FREE;
+    state = runtime_dir_state(dir);
+    return setrlimit(RLIMIT_NOFILE, &was) == 0 ? state : RUNTIME_DIR_FREE;
+}
+
+static void it_is_known_who_holds_a_folder(void)
+{
+    char base[] = "/tmp/cellspan-held-XXXXXX", path[300];
+    struct err err = { "" };
+    char *dir;
+    int lock;
+
+    if (!mkdtemp(base))
+        return;
+    setenv("XDG_RUNTIME_DIR", base, 1);
+    if (!ok((dir = runtime_dir_create(&lock, &err)), "a folder %s", err.text))
+        return;
+    is_int(runtime_dir_state(dir), RUNTIME_DIR_HELD, "its maker holds it");
+    is_int(state_without_descriptors(dir), RUNTIME_DIR_UNKNOWN,
+           "who can't open it does not know whether");
+    if (geteuid() == 0) {
+        ok(chown(dir, 1, (gid_t)-1) == 0, "a folder of another user");
+        is_int(runtime_dir_state(dir), RUNTIME_DIR_FREE, "is not ours, whoever holds it");
+        ok(chown(dir, 0, (gid_t)-1) == 0, "it is ours again");
+    }
+    close(lock);
+    is_int(runtime_dir_state(dir), RUNTIME_DIR_FREE, "its maker has ended");
+    snprintf(path, sizeof path, "%s/lock", dir);
+    ok(unlink(path) == 0 && runtime_dir_state(dir) == RUNTIME_DIR_FREE, "it has no lock");
+    ok(rmdir(dir) == 0 && runtime_dir_state(dir) == RUNTIME_DIR_FREE, "there is none");
+    ok(symlink("/tmp", dir) == 0 && runtime_dir_state(dir) == RUNTIME_DIR_FREE,
+       "a link has its name");
+    ok(runtime_dir_remove(base, &err) == 0, "all is cleaned up");
+    unsetenv("XDG_RUNTIME_DIR");
+    free(dir);
 }
 
 /* Other processes sweep while a folder is made: then it gets another name. */
@@ -294,6 +342,7 @@ int main(void)
     unsetenv("XDG_RUNTIME_DIR");
     unsetenv("CELLSPAN_LIBEXECDIR");
     what_nobody_holds_is_swept();
+    it_is_known_who_holds_a_folder();
     a_new_folder_is_there();
     a_directory_is_made_for_us_alone();
     all_within_is_removed_and_nothing_else();

@@ -11,41 +11,18 @@
 
 #include "base/buf.h"
 #include "tests/unit/descriptors.h"
+#include "tests/unit/launchers/turns.h"
 #include "tests/unit/tap.h"
 
-#define LIMIT_NS (60 * NS_PER_S)
-#define TRIES    4u /* looks that are waited for where nothing else should come of them */
-#define NOWHERE  "/nowhere, it's there/cellspan-agent"
+#define TRIES   4u /* looks that are waited for where nothing else should come of them */
+#define NOWHERE "/nowhere, it's there/cellspan-agent"
 
 struct bench {
-    struct loop *loop;
+    struct turns turns;
     struct look_child *look;
     unsigned ended; /* looks */
-    bool gone, restarted, over, late;
+    bool gone, restarted, over;
 };
-
-static void stop(void *arg)
-{
-    loop_stop(arg);
-}
-
-static void late(void *arg)
-{
-    struct bench *b = arg;
-
-    b->late = true;
-    loop_stop(b->loop);
-}
-
-/* A moment of the loop. */
-static bool turn(struct bench *b)
-{
-    struct watch *w = loop_timer(b->loop, NS_PER_MS, 0, stop, b->loop, NULL);
-    const bool good = loop_run(b->loop, NULL) == 0;
-
-    watch_stop(w);
-    return good && !b->late;
-}
 
 static void child_ended(void *arg)
 {
@@ -78,15 +55,13 @@ static bool begin(struct bench *b, const char *command, const char *boot)
 
     *b = (struct bench){ 0 };
     if (words_add(&argv, "sh") < 0 || words_add(&argv, "-c") < 0 || words_add(&argv, command) < 0 ||
-        !(b->loop = loop_create(&clock_system, &err)) ||
-        !loop_signal(b->loop, SIGCHLD, child_ended, b, &err) ||
-        !loop_timer(b->loop, LIMIT_NS, 0, late, b, &err))
+        !turns_begin(&b->turns, child_ended, b))
         return false;
     {
-        const struct look_child_spec spec = { .loop = b->loop,
+        const struct look_child_spec spec = { .loop = b->turns.loop,
                                               .host = "h1",
                                               .boot = boot,
-                                              .patience_ns = LIMIT_NS,
+                                              .patience_ns = TURNS_LIMIT_NS,
                                               .argv = &argv,
                                               .gone = gone,
                                               .over = over,
@@ -99,11 +74,11 @@ static bool begin(struct bench *b, const char *command, const char *boot)
 
 static void finish(struct bench *b)
 {
-    ok(!b->late, "all of it in time");
+    ok(!b->turns.late, "all of it in time");
     look_child_stop(b->look);
     while (waitpid(-1, NULL, 0) > 0)
         ;
-    loop_destroy(b->loop);
+    loop_destroy(b->turns.loop);
 }
 
 struct answer {
@@ -134,7 +109,7 @@ static void a_program_that_is_missing_is_no_agent_that_is_gone(void)
 
         if (!begin(&b, a->command, "one"))
             return;
-        while (!b.gone && (a->gone || b.ended < TRIES) && turn(&b))
+        while (!b.gone && (a->gone || b.ended < TRIES) && turns_take(&b.turns))
             ;
         ok(b.gone == a->gone && b.restarted == a->restarted, "the agent is %s",
            a->restarted ? "gone with its machine"
@@ -164,7 +139,7 @@ static void where_it_is_missing_the_shell_looks_for_the_process(void)
 
     if (!begin_without_program(&b, agent = getpid()))
         return;
-    while (b.ended < TRIES && turn(&b))
+    while (b.ended < TRIES && turns_take(&b.turns))
         ;
     ok(!b.gone, "an agent that runs is there");
     finish(&b);
@@ -173,7 +148,7 @@ static void where_it_is_missing_the_shell_looks_for_the_process(void)
     ok(agent > 0 && waitpid(agent, NULL, 0) == agent, "a process has ended");
     if (!begin_without_program(&b, agent))
         return;
-    while (!b.gone && turn(&b))
+    while (!b.gone && turns_take(&b.turns))
         ;
     ok(b.gone, "and so its folder has no agent");
     finish(&b);

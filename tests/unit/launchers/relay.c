@@ -17,42 +17,17 @@
 #include "base/process.h"
 #include "base/unix_socket.h"
 #include "tests/unit/descriptors.h"
+#include "tests/unit/launchers/turns.h"
 #include "tests/unit/tap.h"
 
-#define LIMIT_NS (60 * NS_PER_S)
-
 struct bench {
-    struct loop *loop;
+    struct turns turns;
     char folder[64], path[96], agent[512];
     int server;
     struct relay_child *relay;
     unsigned ended; /* children */
     pid_t child;    /* the last one that has ended */
-    bool late;
 };
-
-static void stop(void *arg)
-{
-    loop_stop(arg);
-}
-
-static void late(void *arg)
-{
-    struct bench *b = arg;
-
-    b->late = true;
-    loop_stop(b->loop);
-}
-
-/* A moment of the loop. */
-static bool turn(struct bench *b)
-{
-    struct watch *w = loop_timer(b->loop, NS_PER_MS, 0, stop, b->loop, NULL);
-    const bool good = loop_run(b->loop, NULL) == 0;
-
-    watch_stop(w);
-    return good && !b->late;
-}
 
 static void child_ended(void *arg)
 {
@@ -72,7 +47,6 @@ static bool begin(struct bench *b)
     const char *top = getenv("top_builddir");
     socklen_t size = sizeof at;
     char endpoint[64];
-    struct err err = { "" };
 
     *b = (struct bench){ .server = socket(AF_INET, SOCK_STREAM, 0) };
     snprintf(b->folder, sizeof b->folder, "/tmp/cellspan-relay-%ld", (long)getpid());
@@ -83,9 +57,7 @@ static bool begin(struct bench *b)
         return false;
     snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%u", ntohs(at.sin_port));
     (void)setenv("CELLSPAN_KERNEL_ENDPOINT", endpoint, 1);
-    return (b->loop = loop_create(&clock_system, &err)) &&
-           loop_signal(b->loop, SIGCHLD, child_ended, b, &err) &&
-           loop_timer(b->loop, LIMIT_NS, 0, late, b, &err);
+    return turns_begin(&b->turns, child_ended, b);
 }
 
 static void finish(struct bench *b)
@@ -94,7 +66,7 @@ static void finish(struct bench *b)
     b->relay = NULL;
     while (waitpid(-1, NULL, 0) > 0)
         ;
-    loop_destroy(b->loop);
+    loop_destroy(b->turns.loop);
     close(b->server);
     (void)unlink(b->path);
     snprintf(b->path, sizeof b->path, "%s/relayed", b->folder);
@@ -106,7 +78,7 @@ static bool start(struct bench *b, const char *const command[], struct err *err)
 {
     struct words argv = WORDS_INIT;
     const struct relay_child_spec spec = {
-        .loop = b->loop, .host = "h1", .way = "ssh", .why = "a reason", .argv = &argv
+        .loop = b->turns.loop, .host = "h1", .way = "ssh", .why = "a reason", .argv = &argv
     };
 
     for (size_t i = 0; command[i]; i++)
@@ -121,12 +93,12 @@ static bool connect_through(struct bench *b, int end[2])
 {
     end[0] = end[1] = -1;
     while ((end[0] = unix_connect(b->path)) < 0)
-        if (!turn(b))
+        if (!turns_take(&b->turns))
             return false;
     if (fd_nonblock(b->server, true) < 0)
         return false;
     while ((end[1] = accept(b->server, NULL, NULL)) < 0)
-        if (!turn(b))
+        if (!turns_take(&b->turns))
             return false;
     return true;
 }
@@ -139,7 +111,7 @@ static bool passes(struct bench *b, int from, int to)
     if (fd_write(from, slice_text("through it")) < 0 || fd_nonblock(to, true) < 0)
         return false;
     while (read(to, got, sizeof got) < 0)
-        if (!turn(b))
+        if (!turns_take(&b->turns))
             return false;
     return strcmp(got, "through it") == 0;
 }
@@ -165,18 +137,18 @@ static void it_comes_again_when_it_has_ended(void)
             break;
         snprintf(kill_it, sizeof kill_it, "pkill -f -- '[-]-relay %s'", b.folder);
         ok(system(kill_it) == 0, "its process is killed");
-        while (b.ended == round && turn(&b))
+        while (b.ended == round && turns_take(&b.turns))
             ;
         is_int(b.ended, round + 1, "that is noticed");
         ok(read(end[0], &byte, 1) <= 0, "the connection ends on the host");
-        while (read(end[1], &byte, 1) < 0 && turn(&b))
+        while (read(end[1], &byte, 1) < 0 && turns_take(&b.turns))
             ;
         close(end[0]);
         close(end[1]);
     }
     close(end[0]);
     close(end[1]);
-    ok(!b.late, "all of it in time");
+    ok(!b.turns.late, "all of it in time");
     finish(&b);
 }
 
@@ -192,16 +164,16 @@ static void what_never_comes_up(void)
     if (!ok(begin(&b), "a kernel's port"))
         return;
     ok(start(&b, fails, &err), "a command that fails");
-    while (b.ended < 3 && turn(&b))
+    while (b.ended < 3 && turns_take(&b.turns))
         ;
-    ok(b.ended >= 3 && !b.late, "is run again");
+    ok(b.ended >= 3 && !b.turns.late, "is run again");
     finish(&b);
     if (!ok(begin(&b), "a kernel's port"))
         return;
     ok(start(&b, babbles, &err), "one that sends no frames");
-    while (b.ended < 2 && turn(&b))
+    while (b.ended < 2 && turns_take(&b.turns))
         ;
-    ok(b.ended >= 2 && !b.late, "is ended, and run again");
+    ok(b.ended >= 2 && !b.turns.late, "is ended, and run again");
     finish(&b);
 }
 
