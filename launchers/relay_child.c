@@ -15,6 +15,7 @@
 
 #define AGAIN_NS     (300 * NS_PER_MS) /* doubled with each try */
 #define AGAIN_MAX_NS (5 * NS_PER_S)
+#define KILL_NS      (3 * NS_PER_S) /* after a SIGTERM */
 #define TCP          "tcp://"
 
 struct relay_child {
@@ -122,12 +123,34 @@ static void wait_and_start(struct relay_child *r)
     r->wait_ns = 2 * r->wait_ns < AGAIN_MAX_NS ? 2 * r->wait_ns : AGAIN_MAX_NS;
 }
 
+static void kill_it(void *arg)
+{
+    struct relay_child *r = arg;
+
+    if (r->pid > 0)
+        (void)process_kill_group(r->pid, SIGKILL);
+}
+
+/* SIGTERM lets it end what it has started. One that is stopped has to go on for that. */
 static void stop_process(struct relay_child *r)
 {
     forward_stop(r->forward);
     r->forward = NULL;
-    if (r->pid > 0)
-        (void)process_kill_group(r->pid, SIGTERM);
+    if (r->pid <= 0)
+        return;
+    (void)process_kill_group(r->pid, SIGTERM);
+    (void)process_kill_group(r->pid, SIGCONT);
+}
+
+/* The same, and another follows when it has ended. */
+static void end_process(struct relay_child *r)
+{
+    struct err err = { "" };
+
+    stop_process(r);
+    watch_clear(&r->patience);
+    if (r->pid > 0 && !(r->patience = loop_timer(r->loop, KILL_NS, 0, kill_it, r, &err)))
+        kill_it(r);
 }
 
 static void over(void *arg, const char *why)
@@ -136,7 +159,7 @@ static void over(void *arg, const char *why)
 
     if (*why)
         say(r, why);
-    stop_process(r);
+    end_process(r);
 }
 
 static void no_answer(void *arg)
@@ -181,7 +204,7 @@ static void start(struct relay_child *r)
         wait_and_start(r);
     } else if (forward(r, in, out, &err) < 0) {
         say(r, err.text);
-        stop_process(r);
+        end_process(r);
     }
 }
 

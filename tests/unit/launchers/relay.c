@@ -152,29 +152,38 @@ static void it_comes_again_when_it_has_ended(void)
     finish(&b);
 }
 
+struct bad_command {
+    const char *script, *is;
+    unsigned rounds;
+};
+
+#define BABBLES "echo cellspan-relay: ready; echo hello to all of you; "
+static const struct bad_command bad_commands[] = {
+    { "echo nobody is here >&2; exit 1", "fails", 3 },
+    { BABBLES "exec sleep 100", "sends no frames", 2 },
+    { "trap '' TERM; " BABBLES "exec sleep 100", "takes no SIGTERM", 2 },
+    { BABBLES "kill -STOP $$; exec sleep 100", "is stopped", 2 },
+};
+
 static void what_never_comes_up(void)
 {
-    static const char *const fails[] = { "sh", "-c", "echo nobody is here >&2; exit 1", NULL };
-    static const char *const babbles[] = {
-        "sh", "-c", "echo cellspan-relay: ready; echo hello to all of you; exec sleep 100", NULL
-    };
-    struct bench b;
-    struct err err = { "" };
+    for (size_t i = 0; i < sizeof bad_commands / sizeof *bad_commands; i++) {
+        const struct bad_command *c = &bad_commands[i];
+        const char *const command[] = { "sh", "-c", c->script, NULL };
+        struct err err = { "" };
+        struct bench b;
 
-    if (!ok(begin(&b), "a kernel's port"))
-        return;
-    ok(start(&b, fails, &err), "a command that fails");
-    while (b.ended < 3 && turns_take(&b.turns))
-        ;
-    ok(b.ended >= 3 && !b.turns.late, "is run again");
-    finish(&b);
-    if (!ok(begin(&b), "a kernel's port"))
-        return;
-    ok(start(&b, babbles, &err), "one that sends no frames");
-    while (b.ended < 2 && turns_take(&b.turns))
-        ;
-    ok(b.ended >= 2 && !b.turns.late, "is ended, and run again");
-    finish(&b);
+        if (!ok(begin(&b), "a kernel's port"))
+            return;
+        ok(start(&b, command, &err), "a command that %s", c->is);
+        while (b.ended < c->rounds && turns_take(&b.turns))
+            ;
+        ok(b.ended >= c->rounds && !b.turns.late, "is ended, and run again");
+        relay_child_stop(b.relay);
+        b.relay = NULL;
+        (void)signal(SIGALRM, SIG_DFL);
+        finish(&b);
+    }
 }
 
 static void without_a_kernel(void)
