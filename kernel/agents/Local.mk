@@ -24,7 +24,7 @@ agents_test_libs = kernel/engines/libengines.a kernel/agents/libagents.a kernel/
 	magics/libmagics.a protocol/libprotocol.a base/libbase.a $(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 agents_stage = tests/unit/kernel/agents/words.h tests/unit/kernel/agents/stage.h tests/unit/kernel/agents/stage.c
 check_PROGRAMS += tests/unit/kernel/agents/advertise.t tests/unit/kernel/agents/agents.t tests/unit/kernel/agents/allowed_keys.t tests/unit/kernel/agents/fan.t \
-	tests/unit/kernel/agents/network_router.t tests/unit/kernel/agents/node_failures.t tests/unit/kernel/agents/reparent.t tests/unit/kernel/agents/node_tree.t \
+	tests/unit/kernel/agents/local_router.t tests/unit/kernel/agents/network_router.t tests/unit/kernel/agents/node_failures.t tests/unit/kernel/agents/reparent.t tests/unit/kernel/agents/node_tree.t \
 	tests/unit/kernel/agents/resume.t
 tests_unit_kernel_agents_advertise_t_SOURCES = tests/unit/kernel/agents/advertise.c
 tests_unit_kernel_agents_advertise_t_LDADD = $(agents_test_libs)
@@ -36,6 +36,8 @@ tests_unit_kernel_agents_allowed_keys_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_kernel_agents_fan_t_SOURCES = tests/unit/kernel/agents/fan.c tests/unit/kernel/agents/words.h
 tests_unit_kernel_agents_fan_t_LDADD = $(agents_test_libs)
 tests_unit_kernel_agents_fan_t_LDFLAGS = $(CHAOS_LINK)
+tests_unit_kernel_agents_local_router_t_SOURCES = tests/unit/kernel/agents/local_router.c
+tests_unit_kernel_agents_local_router_t_LDADD = $(agents_test_libs)
 tests_unit_kernel_agents_network_router_t_SOURCES = tests/unit/kernel/agents/network_router.c
 tests_unit_kernel_agents_network_router_t_LDADD = $(agents_test_libs)
 tests_unit_kernel_agents_node_failures_t_SOURCES = tests/unit/kernel/agents/node_failures.c $(agents_stage)

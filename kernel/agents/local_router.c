@@ -12,6 +12,8 @@
 #include "base/process.h"
 #include "base/unix_socket.h"
 
+#define REST_NS (200 * NS_PER_MS) /* after a connection that could not be accepted */
+
 struct local_connection {
     struct local_connection *next;
     struct local_router *router;
@@ -25,6 +27,7 @@ struct local_router {
     struct router_handler handler;
     int fd;
     struct watch *watch;
+    struct watch *rest; /* until connections are accepted again */
     struct local_connection *first;
     uint64_t identities; /* given so far */
     bool failed;         /* the last connection could not be accepted */
@@ -104,11 +107,21 @@ static void readable(void *arg, int fd, unsigned events)
     const int one = unix_accept(fd);
 
     (void)events;
-    if (one >= 0)
+    if (one >= 0) {
         accept_one(r, one);
-    else if (errno != EAGAIN && errno != EWOULDBLOCK && !r->failed)
-        log_error("agents", "no connection on this machine: %s", strerror(errno));
+    } else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+        if (!r->failed)
+            log_error("agents", "no connection on this machine: %s", strerror(errno));
+        /* without a descriptor for it, it waits on: the loop would ask all the time */
+        loop_fd_events(r->watch, 0);
+        loop_timer_again(r->rest, REST_NS);
+    }
     r->failed = one < 0;
+}
+
+static void rested(void *arg)
+{
+    loop_fd_events(((struct local_router *)arg)->watch, LOOP_READ);
 }
 
 /* ---- as a router ---- */
@@ -147,6 +160,7 @@ static void destroy(struct router *router)
     struct local_router *r = of(router);
 
     watch_stop(r->watch);
+    watch_stop(r->rest);
     while (r->first)
         remove_connection(r->first);
     if (r->fd >= 0)
@@ -172,7 +186,8 @@ struct router *local_router_create(struct loop *loop, const char *path,
         (void)err_set(err, "out of memory");
     else if ((r->fd = unix_listen(path)) < 0)
         (void)err_set(err, "no socket for this machine's agent: %s: %s", path, strerror(errno));
-    else if ((r->watch = loop_fd(loop, r->fd, LOOP_READ, readable, r, err)))
+    else if ((r->rest = loop_timer(loop, LOOP_OFF, 0, rested, r, err)) &&
+             (r->watch = loop_fd(loop, r->fd, LOOP_READ, readable, r, err)))
         return &r->router;
     destroy(&r->router);
     return NULL;

@@ -9,7 +9,6 @@
 #include <malloc.h>
 #include <netinet/in.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -440,21 +439,6 @@ static void sleep_is_no_silence(void)
     finish(&b);
 }
 
-/* As many descriptors as there are now. */
-static void allow_no_more(struct rlimit *was)
-{
-    struct rlimit none;
-    const int next = dup(STDIN_FILENO);
-
-    close(next);
-    if (next < 0 || getrlimit(RLIMIT_NOFILE, was) < 0)
-        abort();
-    none = *was;
-    none.rlim_cur = (rlim_t)next;
-    if (setrlimit(RLIMIT_NOFILE, &none) < 0)
-        abort();
-}
-
 static void without_descriptors_it_rests(void)
 {
     struct bench b;
@@ -465,7 +449,7 @@ static void without_descriptors_it_rests(void)
     if (!ok(begin(&b, MARK "\n") && connect_through(&b, first), "a connection"))
         return;
     end[0] = unix_connect(b.path);
-    allow_no_more(&was);
+    descriptors_end(&was);
     b.asked = 0;
     w = loop_timer(b.loop, 300 * NS_PER_MS, 0, stop, b.loop, NULL);
     ok(loop_run(b.loop, NULL) == 0, "a while passes");
