@@ -89,19 +89,27 @@ def test_many_variables_take_a_bounded_number_of_descriptors(nb):
 FULL = ("import os\nfiles = []\ntry:\n    while True: files.append(open(os.devnull))\nexcept OSError as error: print(error.errno == 24)")
 
 
+LONG = "text = '" + "x" * 100_000 + "'\n"
+
+
 def test_ranks_without_descriptors_keep_what_they_have(fresh):
     """What is sent to them can't be opened: that is the cell's error, and not their end."""
     nb = fresh()
     pids = nb.rank_pids(2)
     nb.ok("%%distribute\nimport resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (300, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))\nown = 5")
-    nb.ok("sent = list(range(1000))")
-    assert "True" in nb.ok("%%distribute\n" + FULL, LIMIT).stdout
+    nb.ok("import cellspan\nsent = list(range(1000))\ncellspan.run(len, 'abc')")  # what needs files itself is imported
+    assert "True" in nb.ok("%%distribute\nfrom IPython.display import HTML, display\n" + FULL, LIMIT).stdout
     for _ in range(2):
         cell = nb.run("%%distribute\nlen(sent)", LIMIT).assert_error("OSError")
         assert "Too many open files" in cell.reply["evalue"] and "close some" in cell.reply["evalue"], cell.shown
         assert "rank.py" not in cell.shown, cell.shown
     nb.run("%%distribute\n1 / 0", LIMIT).assert_error("ZeroDivisionError")
-    nb.run("import cellspan\ncellspan.run(len, sent)", LIMIT).assert_error("OSError")
+    assert nb.ok("cellspan.run(len, sent)", LIMIT).value == "1000"
+    for _ in range(2):  # messages that are too long for a packet, both ways
+        assert nb.ok("%%distribute -r 0\n" + LONG + "len(text), own", LIMIT).value == "(100000, 5)"
+        assert nb.ok("cellspan.run(len, b'x' * 100_000)", LIMIT).value == "100000"
+        nb.run("%%distribute\nraise ValueError('y' * 1_000_000)", LIMIT).assert_error("ValueError")
+        nb.ok("%%distribute\ndisplay(HTML('z' * 100_000))", LIMIT)
     nb.ok("%%distribute\nfiles.clear()", LIMIT)
     assert nb.ok("%%distribute\nlen(sent), own", LIMIT).value == "(1000, 5)" and nb.rank_pids(2) == pids
 
@@ -115,5 +123,9 @@ def test_home_without_descriptors_keeps_what_it_has(fresh):
     for code in ("%pull large", "cellspan.group().pull('large')"):
         cell = nb.run(code, LIMIT).assert_error("OSError")
         assert "Too many open files" in cell.reply["evalue"], cell.shown
+    for _ in range(2):
+        assert nb.ok(LONG + "len(text), kept", LIMIT).value == "(100000, 7)"
+        nb.run("raise ValueError('y' * 1_000_000)", LIMIT).assert_error("ValueError")
+        nb.ok("from IPython.display import HTML, display\n_ = display(HTML('z' * 100_000))", LIMIT)
     nb.ok("files.clear()", LIMIT)
     assert nb.ok("%pull large\nlen(large[1]), kept", LIMIT).value == "(100000, 7)"

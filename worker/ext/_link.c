@@ -26,9 +26,10 @@ struct state {
     struct flusher flusher;
     struct side_queue subshell_queue;
     struct finds finds;
-    PyObject *flush;     /* a callable, or NULL */
-    PyObject *subshells; /* the same */
-    PyObject *dead;      /* the exception LinkDead: this process has no agent (any more) */
+    struct packet_spare spare; /* for long messages that are sent */
+    PyObject *flush;           /* a callable, or NULL */
+    PyObject *subshells;       /* the same */
+    PyObject *dead;            /* the exception LinkDead: this process has no agent (any more) */
 };
 
 static struct state *state_of(PyObject *module)
@@ -254,8 +255,12 @@ int own_send(PyObject *module, const struct buf *b, int blob_fd)
         struct err err = { "" };
         int rc;
 
+        if (b->n >= PACKET_INLINE_MAX)
+            packet_spare_give(&s->spare);
         Py_BEGIN_ALLOW_THREADS rc = packet_send(s->link.fd, b->p, b->n, blob_fd, &err);
-        Py_END_ALLOW_THREADS if (rc == 0) return 0;
+        Py_END_ALLOW_THREADS packet_spare_keep(&s->spare);
+        if (rc == 0)
+            return 0;
         if (rc < 0) {
             PyErr_SetString(s->dead, err.text);
             return -1;
@@ -518,6 +523,7 @@ static int exec_module(PyObject *module)
     struct state *s = state_of(module);
     struct err err = { "" };
 
+    s->spare.fd = -1;
     if (link_init(&s->link, &err) < 0 ||
         side_queue_init(&s->subshell_queue, subshells_python, s, &err) < 0 ||
         finds_init(&s->finds, &err) < 0 || flusher_init(&s->flusher, flush_python, s, &err) < 0) {

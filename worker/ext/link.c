@@ -281,14 +281,18 @@ static bool wait_readable(struct worker_link *l)
 static void *io_main(void *arg)
 {
     struct worker_link *l = arg;
+    struct packet_spare spare = PACKET_SPARE_INIT;
 
     for (;;) {
         struct packet p = PACKET_INIT;
         struct err err = { "" };
         enum packet_got got;
 
+        packet_spare_keep(&spare);
         if (!wait_readable(l))
             break;
+        if (packet_takes_descriptor(l->fd))
+            packet_spare_give(&spare);
         got = packet_recv(l->fd, &p, &err);
         if (got == PACKET_NONE)
             continue;
@@ -302,6 +306,7 @@ static void *io_main(void *arg)
     }
     if (!stopping(l))
         die();
+    packet_spare_give(&spare);
     return NULL;
 }
 

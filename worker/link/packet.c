@@ -308,6 +308,33 @@ enum packet_got packet_recv(int fd, struct packet *p, struct err *err)
     return rc;
 }
 
+bool packet_takes_descriptor(int fd)
+{
+    unsigned char tag;
+
+    return recv(fd, &tag, sizeof tag, MSG_PEEK | MSG_DONTWAIT) == sizeof tag && tag == TAG_MEMFD;
+}
+
+void packet_spare_keep(struct packet_spare *s)
+{
+    if (s->fd >= 0)
+        return;
+    s->fd = socket(AF_UNIX, SOCK_DGRAM, 0); /* each has an inode of its own */
+    if (s->fd >= 0 && (fd_cloexec(s->fd) < 0 || fstat(s->fd, &s->as) < 0))
+        fd_close(&s->fd);
+}
+
+void packet_spare_give(struct packet_spare *s)
+{
+    struct stat now;
+
+    if (s->fd < 0)
+        return;
+    if (fstat(s->fd, &now) == 0 && now.st_dev == s->as.st_dev && now.st_ino == s->as.st_ino)
+        fd_close(&s->fd);
+    s->fd = -1;
+}
+
 void packet_release(struct packet *p)
 {
     free(p->p);

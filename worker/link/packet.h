@@ -5,8 +5,10 @@
 #ifndef WORKER_LINK_PACKET_H
 #define WORKER_LINK_PACKET_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include "base/err.h"
 
@@ -54,6 +56,24 @@ MUST_USE int packet_send(int fd, const void *msg, size_t n, int blob_fd, struct 
  * that can open no more files gets the message without its blob: blob_size is not 0, blob_fd is -1.
  */
 enum packet_got packet_recv(int fd, struct packet *p, struct err *err);
+/* Does the next packet bring its message in a memory file, so that receiving it takes a descriptor?
+ */
+bool packet_takes_descriptor(int fd);
+
+/* A descriptor that is kept open, so that a long message can be received or sent when the process
+ * can open no more: it is closed before, and opened again after. Without it such a message would
+ * end the link, and so the process with all its variables. */
+struct packet_spare {
+    int fd;         /* owned; -1: none */
+    struct stat as; /* what was opened: the user's code may close it, and get its number */
+};
+
+#define PACKET_SPARE_INIT { .fd = -1 }
+
+/* Opens it if it is not open. There may be no descriptor left: then there is none until later. */
+void packet_spare_keep(struct packet_spare *s);
+/* Closes it, if it is still what was opened. */
+void packet_spare_give(struct packet_spare *s);
 void packet_release(struct packet *p);  /* frees, closes, leaves an empty one */
 int packet_take_blob(struct packet *p); /* gives the blob's descriptor to the caller; -1: none */
 
