@@ -8,7 +8,7 @@ kernel_libkernel_a_SOURCES = \
 	kernel/notebook/cell_ops.h kernel/notebook/notebook.h \
 	kernel/notebook/comm_output.c kernel/notebook/comm_routes.c \
 	kernel/notebook/debugger.h kernel/notebook/debugger.c \
-	kernel/notebook/home.c kernel/notebook/info.c kernel/notebook/json_text.c kernel/notebook/late_output.c kernel/notebook/lookup.c \
+	kernel/notebook/home.c kernel/notebook/info.c kernel/notebook/json_text.c kernel/notebook/lookup.c \
 	kernel/notebook/finds.c kernel/notebook/question.c kernel/notebook/queue.c kernel/notebook/send.c \
 	kernel/notebook/subshell_text.c kernel/notebook/subshells.c \
 	kernel/cell/cell.h kernel/cell/cell_before.h kernel/cell/cell_nodes.h kernel/cell/cell_runs.h kernel/cell/cell_stops.h \

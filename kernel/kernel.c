@@ -59,9 +59,12 @@ static void balance(void *arg)
 static void op_publish(void *arg, const struct request *parent, const char *type,
                        const struct content *p)
 {
+    const struct kernel *k = arg;
     struct err err = { "" };
 
-    log_failure(channels_publish(((struct kernel *)arg)->channels, parent, type, p, &err), &err);
+    if (k->notebook) /* it may still be in the making */
+        parent = dispatch_late_parent(k->notebook, parent, type);
+    log_failure(channels_publish(k->channels, parent, type, p, &err), &err);
 }
 
 static void op_reply(void *arg, struct request *r, const char *type, const struct content *p)

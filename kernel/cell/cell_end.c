@@ -171,8 +171,6 @@ static void take_out(struct cell *c)
     while (*at != c)
         at = &(*at)->from.next;
     (void)cell_take_out(at);
-    if (!c->from.is_call)
-        c->nb->on_ranks = NULL;
 }
 
 static void cell_end_begin(struct cell *c)

@@ -122,7 +122,6 @@ void cell_begin(struct notebook *nb, struct request *r, unsigned count)
         return;
     }
     c->from.stdin_allowed = request_flag(r, "allow_stdin", true);
-    nb->on_ranks = c->from.request;
     cell_enter(nb, c);
 }
 

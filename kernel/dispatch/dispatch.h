@@ -47,6 +47,10 @@ void dispatch_engine(struct notebook *nb, unsigned engine, enum engine_event eve
 void dispatch_interrupt(struct notebook *nb); /* SIGINT or interrupt_request */
 void dispatch_tick(struct notebook *nb);      /* the time given to wake() has come */
 
+/* Under which request output of this type is shown that belongs to parent: under the cell that
+ * runs, if parent's cell is over and its client shows no output of such cells. */
+const struct request *dispatch_late_parent(const struct notebook *nb, const struct request *parent,
+                                           const char *type);
 enum occupied dispatch_is_occupied(const struct notebook *nb);
 /* Bytes of output that wait here to be published. If there are many, workers get no credit back. */
 size_t dispatch_waiting(const struct notebook *nb);

@@ -100,5 +100,8 @@ void from_home_tell_lost(struct notebook *nb);
 
 /* ---- from_ranks.c ---- */
 void from_ranks(struct notebook *nb, uint32_t worker, const struct span *m);
+/* Publishes text that may belong to a cell that is over; see dispatch_late_parent(). */
+void late_stream(struct notebook *nb, const struct request *parent, unsigned stream,
+                 struct slice text);
 
 #endif

@@ -16,7 +16,7 @@ void comm_output_send(struct notebook *nb, const struct request *parent, const c
 {
     if (nb->output_limit && strcmp(type, "comm_open") != 0) /* the server does not count these */
         output_limit_count_comm(nb->output_limit);
-    nb->ops.publish(nb->ops.arg, late_parent(nb, parent, type), type, p);
+    nb->ops.publish(nb->ops.arg, parent, type, p);
 }
 
 /* ---- updates that wait ---- */

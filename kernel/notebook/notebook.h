@@ -209,9 +209,6 @@ struct notebook {
     struct call_list calls;
     /* owned reference: the last cell on ranks; ranks' later output is shown under it */
     struct request *rank_parent;
-    /* borrowed: the client's cell that runs on ranks, else NULL; cell_begin.c sets it, cell_end.c
-     * clears it */
-    const struct request *on_ranks;
     struct group *group;
     /* borrowed from the cell that runs a script, else NULL; expand.c sets it, cell_end.c clears it
      */
@@ -355,15 +352,6 @@ bool home_keep_early(struct notebook *nb, unsigned stream, struct slice text);
 const struct request *home_parent_of(const struct notebook *nb, uint64_t cell);
 /* the request that home answers under this number, or NULL; borrowed */
 const struct asked *home_asked(const struct notebook *nb, uint64_t cell);
-
-/* ---- late_output.c ---- */
-/* Under which request output of this type is shown that belongs to parent: under the cell that
- * runs, if parent's cell is over and its client shows no output of such cells. */
-const struct request *late_parent(const struct notebook *nb, const struct request *parent,
-                                  const char *type);
-/* Publishes text that may belong to a cell that is over. */
-void late_stream(struct notebook *nb, const struct request *parent, unsigned stream,
-                 struct slice text);
 
 /* ---- subshells.c ---- */
 /* Clients make, delete and list subshells, on control. */

@@ -142,7 +142,6 @@ void notebook_drop(struct notebook *nb, uint64_t blob)
 void publish_content(struct notebook *nb, const struct request *parent, const char *type,
                      const struct content *p)
 {
-    parent = late_parent(nb, parent, type);
     if (parent && strncmp(type, "comm_", 5) != 0 && strcmp(type, "execute_input") != 0)
         request_add_outputs((struct request *)parent, 1);
     nb->ops.publish(nb->ops.arg, parent, type, p);

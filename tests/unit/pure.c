@@ -47,11 +47,6 @@ const char *request_type(const struct request *r)
     return r->type;
 }
 
-bool request_is_over(const struct request *r)
-{
-    return r->over;
-}
-
 void request_add_outputs(struct request *r, int n)
 {
     r->outputs += n;
@@ -72,6 +67,11 @@ const char *request_subshell(const struct request *r)
 {
     (void)r;
     return NULL;
+}
+
+bool request_is_over(const struct request *r)
+{
+    return r->over;
 }
 
 bool request_same_client(const struct request *a, const struct request *b)
