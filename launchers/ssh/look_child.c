@@ -16,9 +16,8 @@
 #define LAST_SIZE    256u
 #define AGAIN_NS     (300 * NS_PER_MS) /* doubled with each try */
 #define AGAIN_MAX_NS (5 * NS_PER_S)
-#define END_NS       NS_PER_S /* for a login that goes on while the agent is to end */
-#define NOT_RUN      126      /* a shell says that the program is there, but cannot be run */
-#define NOT_FOUND    127      /* and that there is none */
+#define NOT_RUN      126 /* a shell says that the program is there, but cannot be run */
+#define NOT_FOUND    127 /* and that there is none */
 
 struct look_child {
     struct look_child_spec spec; /* argv NULL */
@@ -28,7 +27,6 @@ struct look_child {
     struct child_lines lines, err_lines;
     struct watch *out_watch, *err_watch, *timer;
     uint64_t wait_ns;
-    bool there;           /* the agent is */
     bool restarted;       /* the machine was */
     bool gone;            /* the agent is not there any more */
     bool ending;          /* no other look follows */
@@ -75,13 +73,10 @@ static void out_line(void *arg, const char *line)
 
     if (strncmp(line, AGENT_LINE_LOOK, strlen(AGENT_LINE_LOOK)) != 0)
         return; /* of the user's shell */
-    if (!l->ending)
-        loop_timer_off(l->timer);
+    loop_timer_off(l->timer);
     l->wait_ns = AGAIN_NS;
     if (strncmp(word, AGENT_LINE_BOOT, strlen(AGENT_LINE_BOOT)) == 0)
         l->restarted = l->spec.boot && strcmp(word + strlen(AGENT_LINE_BOOT), l->spec.boot) != 0;
-    else if (strcmp(word, AGENT_LINE_THERE) == 0)
-        l->there = true;
     else if (strcmp(word, AGENT_LINE_GONE) == 0)
         l->gone = true;
     else if (strncmp(word, AGENT_LINE_WANTED, strlen(AGENT_LINE_WANTED)) == 0)
@@ -160,7 +155,6 @@ static void start(struct look_child *l)
     spec.session = true;
     spec.die_with_parent = true;
     spec.last_words = SIGTERM;
-    l->there = false;
     l->pid = process_start_streams(&spec, &l->in, &l->out, &l->errs, &err);
     if (l->pid > 0 && watch(l, &err) == 0) {
         loop_timer_again(l->timer, l->spec.patience_ns);
@@ -250,8 +244,6 @@ bool look_child_end(struct look_child *l)
         return false;
     if (fd_write(l->in, slice_text(AGENT_LINE_END)) < 0)
         look_child_kill(l, SIGTERM);
-    else if (!l->there) /* it may still log in */
-        loop_timer_again(l->timer, END_NS);
     fd_close(&l->in);
     return true;
 }

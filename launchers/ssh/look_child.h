@@ -36,7 +36,8 @@ struct look_child_spec {
 MUST_USE int look_child_command(struct buf *line, const char *program, const char *folder);
 /* NULL: *err says why. */
 struct look_child *look_child_start(const struct look_child_spec *spec, struct err *err);
-/* Tells the agent to end, as far as there is a way to it. False: nothing is to be waited for. */
+/* Tells the agent to end, as far as there is a way to it. False: nothing is to be waited for. A
+ * login that goes on may last; the caller ends it by look_child_kill(). */
 bool look_child_end(struct look_child *l);
 void look_child_kill(struct look_child *l, int signo); /* NULL is fine */
 /* Ends its process, for which the caller still has to wait. NULL is fine. */

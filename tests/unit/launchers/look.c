@@ -154,6 +154,26 @@ static void where_it_is_missing_the_shell_looks_for_the_process(void)
     finish(&b);
 }
 
+/* A way through slow jump hosts takes seconds. */
+static void a_login_that_goes_on_still_tells_the_agent_to_end(void)
+{
+    char path[] = "/tmp/cellspan-look-XXXXXX", command[128], got[16] = "";
+    const int fd = mkstemp(path);
+    struct bench b;
+
+    snprintf(command, sizeof command, "sleep 2; read -r line; echo \"$line\" >%s", path);
+    if (!ok(fd >= 0, "a file") || !begin(&b, command, NULL))
+        return;
+    ok(look_child_end(b.look), "it is to end");
+    while (!b.over && turns_take(&b.turns))
+        ;
+    ok(b.over && read(fd, got, sizeof got - 1) == 4, "it has logged in");
+    is_text(got, "end\n", "and the agent was told");
+    finish(&b);
+    close(fd);
+    (void)unlink(path);
+}
+
 int main(void)
 {
     const unsigned before = open_descriptors();
@@ -161,6 +181,7 @@ int main(void)
     (void)signal(SIGPIPE, SIG_IGN);
     a_program_that_is_missing_is_no_agent_that_is_gone();
     where_it_is_missing_the_shell_looks_for_the_process();
+    a_login_that_goes_on_still_tells_the_agent_to_end();
     is_int(open_descriptors(), before, "no descriptor is left");
     return plan_done();
 }
