@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Python's lists of magics and of places for names come from the tables of the kernel's magics."""
 
+import re
+
 import pytest
 from cellspan import _link
 from cellspan._jupyter import magics, requests
@@ -22,12 +24,12 @@ def test_the_table_tells_what_an_option_takes_and_where_it_fits():
 
 @pytest.mark.parametrize("line", ["%push ab", "%pull x, ab", "%pull x --into=ab", "%%distribute --into ab", "%%distribute -n 2 --capture=x,ab"])
 def test_names_are_typed_where_the_table_says(line):
-    assert requests.NAME.match(line).group("name") == "ab"
+    assert re.match(requests.NAME, line).group("name") == "ab"
 
 
 @pytest.mark.parametrize("line", ["%ranks ab", "%%distribute --merge ab", "%distribute ab"])
 def test_and_nowhere_else(line):
-    assert requests.NAME.match(line) is None
+    assert re.match(requests.NAME, line) is None
 
 
 def test_names_of_ranks_are_typed_behind_pull_alone():
