@@ -33,4 +33,4 @@ def test_and_nowhere_else(line):
 
 
 def test_names_of_ranks_are_typed_behind_pull_alone():
-    assert requests.PULLED.match("%pull ab") and not requests.PULLED.match("%pull x --into ab") and not requests.PULLED.match("%push ab")
+    assert re.match(requests.PULLED, "%pull ab") and not re.match(requests.PULLED, "%pull x --into ab") and not re.match(requests.PULLED, "%push ab")
