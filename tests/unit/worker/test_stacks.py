@@ -132,9 +132,16 @@ def test_stacks_do_not_end_a_worker_whose_frames_come_and_go(home, tmp_path):
     crash(home)
 
 
+SLEEPS = ("35", "230", "101", "115")  # nanosleep and clock_nanosleep, of x86-64 and of aarch64
+
+
 def test_one_thread_waits_for_the_lock_to_write_stacks(home):
     home.execute("print('in', flush=True)\nimport ctypes\nctypes.PyDLL(None).sleep(600)")
     home.until(lambda: b"in" in home.text[1])
+    end = time.monotonic() + 60
+    while Path(f"/proc/{home.process.pid}/syscall").read_text().split()[0] not in SLEEPS:  # until then a thread may get Python's lock, and lose it again
+        assert time.monotonic() < end
+        time.sleep(0.01)
     threads = Path(f"/proc/{home.process.pid}/task")
     before = len(list(threads.iterdir()))
     for _ in range(50):
