@@ -127,10 +127,10 @@ void node_failures_expect(struct agents *a, struct node_link *link)
 
     if (link->node.state != NODE_UP)
         return;
-    at_ns = clock_now(a->out.clock) + (link->engine_ended ? ENDED_NS
-                                       : link->agent_ends ? a->beat.timeout_ns
-                                       : link->away       ? node_failures_resume_ns(a, link)
-                                                          : ENGINE_REPORT_NS);
+    at_ns = clock_now(a->out.clock) + (link->engine_ended                  ? ENDED_NS
+                                       : link->agent_ends && link->resumes ? a->beat.timeout_ns
+                                       : link->away ? node_failures_resume_ns(a, link)
+                                                    : ENGINE_REPORT_NS);
     if (!link->lost_at_ns || at_ns < link->lost_at_ns)
         link->lost_at_ns = at_ns;
     /* what is for one that is away waits for it */

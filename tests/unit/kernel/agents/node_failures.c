@@ -96,10 +96,36 @@ static void one_without_words_is_waited_for_in_vain(void)
     stage_close(&s);
 }
 
+/* Of those that can't resume, the end of the connection is the agent's end in any case. */
+static void one_that_says_that_it_ends_is_lost_no_later(void)
+{
+    const struct span quit = { .kind = SPAN_QUIT };
+    struct stage s;
+    struct peer peer[2];
+    unsigned first;
+
+    stage_open(&s);
+    first = stage_first(&s, stage_engine(&s, "echo nodes 2"));
+    ok(peers_up(&s, peer, 2, first), "two agents are up");
+    peer_say(&peer[0], first, 0, &quit);
+    for (unsigned k = 0; !link_of(&s, first)->agent_ends && k < 12000; k++)
+        stage_pass(&s, 5);
+    peer_close(&peer[0]);
+    for (unsigned k = 0; link_of(&s, first)->fd >= 0 && k < 12000; k++)
+        stage_pass(&s, 5);
+    stage_still(&s);
+    stage_skip(&s, 4000);
+    ok(s.lost[first] == 1 && s.lost[first + 1] == 0, "an agent that said QUIT is lost soon: %s",
+       s.why[first]);
+    peer_close(&peer[1]);
+    stage_close(&s);
+}
+
 int main(void)
 {
     stage_ready();
     an_engine_may_take_its_time();
     one_without_words_is_waited_for_in_vain();
+    one_that_says_that_it_ends_is_lost_no_later();
     return plan_done();
 }
