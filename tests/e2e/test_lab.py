@@ -168,9 +168,9 @@ class Lab:
             button = self.driver.find_element(By.CSS_SELECTOR, ".jp-DebuggerBugButton, [data-jp-item-name='debugger-icon'] jp-button")
             if button.get_attribute("aria-pressed") != "true":
                 button.click()
-            return wait_until(lambda: self.cell(n).find_elements(By.CSS_SELECTOR, ".cm-breakpoint-gutter"), 60)
+            return wait_until(lambda: self.cell(n).find_elements(By.CSS_SELECTOR, ".cm-breakpoint-gutter"), 5)
 
-        assert wait_until(on, 60), "the debugger is not on"
+        assert wait_until(on, 100), "the debugger is not on"
         gutter = self.cell(n).find_element(By.CSS_SELECTOR, ".cm-breakpoint-gutter").rect
         row = next(e for e in self.all(".cm-lineNumbers .cm-gutterElement", self.cell(n)) if e.text == str(line)).rect
         actions = ActionChains(self.driver)
@@ -252,7 +252,7 @@ def test_the_interrupt_button_ends_a_distributed_cell_and_the_restart_button_giv
         """Whether the kernel is a new one; the old one may still look idle, and answer."""
         assert wait_until(lab.ready, 100)
         lab.run(1, "before_restart")
-        return wait_until(lambda: "NameError" in lab.output(1), 60)
+        return wait_until(lambda: "NameError" in lab.output(1), 5)
 
     assert wait_until(forgotten, 100), lab.output(1)
 
