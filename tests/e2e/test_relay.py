@@ -95,12 +95,8 @@ def firewall(net, request):
     switch(False)
 
 
-def test_a_direct_way_that_is_closed_later(net, firewall, fresh):
-    """When it is open again, the relay is given up."""
-    nb = fresh(env=dict(net.variables(), CELLSPAN_HEARTBEAT_TIMEOUT="20", CELLSPAN_RESUME="600"))
-    cell = nb.ok("%%distribute -n 2 --on ssh:h1,h2 --gather\nimport os, time\nkept = int(os.environ['RANK'])\nos.getpid()", limit=UP)
-    pids = values(cell)
-    assert relays(nb) == []
+def closed_under_lines(nb, firewall):
+    """Closes the direct way while two ranks print; no line is lost. The process of the relay that has come."""
     cell = nb.start("%%distribute --merge prefix\nfor k in range(1000):\n    print('tick', k, flush=True)\n    time.sleep(0.004)")
     nb.wait_shown(cell, "[0] tick 100\n")
     firewall(True)
@@ -108,6 +104,16 @@ def test_a_direct_way_that_is_closed_later(net, firewall, fresh):
     for rank in range(2):
         assert re.findall(r"^\[%d\] tick (\d+)$" % rank, cell.stdout, re.M) == [str(k) for k in range(1000)]
     (relay,) = relays(nb)
+    return relay
+
+
+def test_a_direct_way_that_is_closed_later(net, firewall, fresh):
+    """When it is open again, the relay is given up."""
+    nb = fresh(env=dict(net.variables(), CELLSPAN_HEARTBEAT_TIMEOUT="20", CELLSPAN_RESUME="600"))
+    cell = nb.ok("%%distribute -n 2 --on ssh:h1,h2 --gather\nimport os, time\nkept = int(os.environ['RANK'])\nos.getpid()", limit=UP)
+    pids = values(cell)
+    assert relays(nb) == []
+    relay = closed_under_lines(nb, firewall)
     assert values(nb.ok("%%distribute --gather\nkept, os.getpid()", limit=UP)) == list(enumerate(pids))
     firewall(False)
     os.kill(relay, signal.SIGKILL)
@@ -134,13 +140,7 @@ def test_an_agent_whose_first_ssh_has_ended_can_ask_for_a_relay(net, firewall, f
     os.kill(first, signal.SIGKILL)
     assert processes.wait_until(lambda: looks(net, "h1"), UP)
     assert relays(nb) == []
-    cell = nb.start("%%distribute --merge prefix\nfor k in range(1000):\n    print('tick', k, flush=True)\n    time.sleep(0.004)")
-    nb.wait_shown(cell, "[0] tick 100\n")
-    firewall(True)
-    nb.wait(cell, UP).assert_ok()
-    for rank in range(2):
-        assert re.findall(r"^\[%d\] tick (\d+)$" % rank, cell.stdout, re.M) == [str(k) for k in range(1000)]
-    (relay,) = relays(nb)
+    relay = closed_under_lines(nb, firewall)
     firewall(False)
     os.kill(relay, signal.SIGKILL)
     assert processes.wait_until(lambda: not relays(nb), UP), relays(nb)
