@@ -10,6 +10,7 @@
 
 #define LIMIT_MS   60000
 #define FRAMES_MAX 40u
+#define AGAIN      500
 
 static const char some_key[ZAP_KEY_SIZE + 1] = "0123456789abcdef0123456789abcdef";
 static const char long_text[5000];
@@ -293,6 +294,25 @@ static void memory_is_out(void)
     loop_destroy(loop);
 }
 
+/* ZeroMQ ends a closed socket later, in a thread of its own. */
+static void one_closed_makes_room_at_once(void)
+{
+    struct loop *loop = loop_create(&clock_system, NULL);
+    void *context = zmq_ctx_new();
+    struct err err = { "" };
+    int opened = 0;
+
+    for (int i = 0; i < AGAIN; i++) {
+        struct zap *z = zap_open(loop, context, asked, NULL, &err);
+
+        opened += z != NULL;
+        zap_close(z);
+    }
+    is_int(opened, AGAIN, "one is opened as soon as the one before is closed: %s", err.text);
+    zmq_ctx_term(context);
+    loop_destroy(loop);
+}
+
 int main(void)
 {
     a_question_and_its_answer();
@@ -301,5 +321,6 @@ int main(void)
     the_longest_that_is_read();
     one_for_each_context();
     memory_is_out();
+    one_closed_makes_room_at_once();
     return plan_done();
 }
