@@ -20,13 +20,13 @@ static inline bool agent_line_is_end(struct slice s)
     return s.n >= n && memcmp(s.p, AGENT_LINE_END, n) == 0;
 }
 
-/* From an agent with --stdin end: its folder follows, for --look. */
+/* From an agent with --stdin end: its folder follows, for --presence. */
 #define AGENT_LINE_FOLDER "cellspan-agent: folder "
-/* From `cellspan-agent --look FOLDER`; one of these follows: */
-#define AGENT_LINE_LOOK  "cellspan-look: "
-#define AGENT_LINE_BOOT  "boot " /* the machine's boot id follows */
-#define AGENT_LINE_THERE "there"
-#define AGENT_LINE_GONE  "gone"
+/* From `cellspan-agent --presence FOLDER`; one of these follows: */
+#define AGENT_LINE_PRESENCE "cellspan-presence: "
+#define AGENT_LINE_BOOT     "boot " /* the machine's boot id follows */
+#define AGENT_LINE_THERE    "there"
+#define AGENT_LINE_GONE     "gone"
 /* then, and when it changes: does the agent want a relay? Its folder and why follow, as
  * after RELAY_WANTED. */
 #define AGENT_LINE_WANTED   "wanted "

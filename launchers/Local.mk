@@ -20,7 +20,7 @@ launchers_liblaunch_a_SOURCES = \
 	launchers/mpi/mpirun_options.c launchers/mpi/mpirun_hosts.c
 
 cellspan_launch_ssh_SOURCES = launchers/relay_child.h launchers/relay_child.c \
-	launchers/ssh/look_child.h launchers/ssh/look_child.c \
+	launchers/ssh/presence_child.h launchers/ssh/presence_child.c \
 	launchers/ssh/ssh_child.h launchers/ssh/ssh_child.c launchers/ssh/main.c
 cellspan_launch_ssh_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS)
 cellspan_launch_slurm_SOURCES = \
@@ -41,7 +41,7 @@ check_PROGRAMS += \
 	tests/unit/launchers/ssh.t \
 	tests/unit/launchers/payload.t \
 	tests/unit/launchers/relay.t \
-	tests/unit/launchers/look.t \
+	tests/unit/launchers/presence.t \
 	tests/unit/launchers/slurm.t \
 	tests/unit/launchers/delivery.t
 tests_unit_launchers_words_t_SOURCES = tests/unit/launchers/words.c
@@ -58,8 +58,8 @@ tests_unit_launchers_delivery_t_SOURCES = tests/unit/launchers/delivery.c \
 tests_unit_launchers_delivery_t_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS)
 tests_unit_launchers_relay_t_SOURCES = tests/unit/launchers/relay.c tests/unit/launchers/turns.h launchers/relay_child.c
 tests_unit_launchers_relay_t_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS)
-tests_unit_launchers_look_t_SOURCES = tests/unit/launchers/look.c tests/unit/launchers/turns.h launchers/ssh/look_child.c
-tests_unit_launchers_look_t_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS)
+tests_unit_launchers_presence_t_SOURCES = tests/unit/launchers/presence.c tests/unit/launchers/turns.h launchers/ssh/presence_child.c
+tests_unit_launchers_presence_t_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS)
 tests_unit_launchers_payload_t_SOURCES = tests/unit/launchers/payload.c
 tests_unit_launchers_payload_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_launchers_payload_t_LDADD = launchers/liblaunch.a base/libbase.a

@@ -75,7 +75,7 @@ static int add_settings(struct buf *out, const struct script_spec *spec)
 /* Sets $d to the folder $i, if an earlier start has put it into one of the two places with known
  * names, and it is whole. They must be the user's own, and nobody else may write into them, so
  * nobody else has put it there. */
-#define LOOK                                                                                       \
+#define FIND_SENT                                                                                  \
     "i=" CELLSPAN_VERSION "-$m-$h; "                                                               \
     "for p in \"${XDG_CACHE_HOME:-$HOME/.cache}/cellspan\" \"$XDG_RUNTIME_DIR/cellspan\"; do "     \
     "if [ \"$h\" ] && [ -O \"$p\" ] && [ -O \"$p/$i\" ] && "                                       \
@@ -214,7 +214,7 @@ static int add_install(struct buf *out, const struct script_spec *spec)
             (words_quote(out, p->row[i].arch) < 0 ||
              buf_addf(out, ") h=%.*s;; ", (int)PAYLOAD_FOLDER, p->row[i].hash) < 0))
             return -1;
-    if (buf_add_text(out, "esac; " LOOK "if [ -z \"$d\" ]; then [ ! -x \"$a\" ] || "
+    if (buf_add_text(out, "esac; " FIND_SENT "if [ -z \"$d\" ]; then [ ! -x \"$a\" ] || "
                           "[ \"$v\" = " OUR_VERSION " ] || "
                           "echo \"" SCRIPT_MARK SCRIPT_VERSION "${v:-a " AGENT
                           " that does not run}\"; " ASK_LIBC SAY_MISSING "; else i=; fi; fi; ") < 0)

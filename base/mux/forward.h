@@ -18,7 +18,7 @@
  * why it can't reach the kernel. */
 #define RELAY_WANTED   "cellspan-relay: wanted "
 #define RELAY_UNWANTED "cellspan-relay: unwanted" /* it has reached the kernel directly */
-/* Meanwhile this file in its folder says why, for `cellspan-agent --look`: a launcher whose
+/* Meanwhile this file in its folder says why, for `cellspan-agent --presence`: a launcher whose
  * connection to the agent has broken does not get its lines. */
 #define RELAY_WANTED_FILE "relay-wanted"
 /* The line after which `cellspan-agent --relay FOLDER` writes frames. */

@@ -15,7 +15,7 @@
 #include "base/mux/forward.h"
 #include "launchers/launcher.h"
 #include "launchers/relay_child.h"
-#include "launchers/ssh/look_child.h"
+#include "launchers/ssh/presence_child.h"
 #include "launchers/agent_script.h"
 
 #define LAST_LINES 16u
@@ -52,7 +52,7 @@ void ssh_child_release(struct ssh_child *c)
     close_out(&c->err_watch, &c->errs);
     watch_stop(c->timer);
     relay_child_stop(c->relay);
-    look_child_stop(c->look);
+    presence_child_stop(c->presence);
     tail_release(&c->errors);
     child_lines_release(&c->out_lines);
     child_lines_release(&c->err_lines);
@@ -72,8 +72,8 @@ static void over(struct ssh_child *c)
     watch_clear(&c->timer);
     relay_child_stop(c->relay);
     c->relay = NULL;
-    look_child_stop(c->look);
-    c->look = NULL;
+    presence_child_stop(c->presence);
+    c->presence = NULL;
     c->plan->settled(c->plan->arg);
 }
 
@@ -418,7 +418,7 @@ static void again(void *arg)
 void ssh_child_end(struct ssh_child *c)
 {
     c->asked_to_end = true;
-    if (c->state == SSH_AWAY && look_child_end(c->look))
+    if (c->state == SSH_AWAY && presence_child_end(c->presence))
         return;
     if (c->state == SSH_AWAY || c->state == SSH_WAITING ||
         (c->state == SSH_CONNECTING && c->pid == 0))
@@ -436,7 +436,7 @@ void ssh_child_kill(struct ssh_child *c, int signo)
     if (c->pid > 0)
         /* the group, since CELLSPAN_SSH may be a script that waits for its ssh */
         (void)process_kill_group(c->pid, signo);
-    look_child_kill(c->look, signo);
+    presence_child_kill(c->presence, signo);
 }
 
 /* The last lines of stderr, as one text; the caller frees it. */
@@ -527,33 +527,33 @@ static bool has_broken(const struct ssh_child *c, int status)
            (WIFSIGNALED(status) || WEXITSTATUS(status) == SSH_FAILED);
 }
 
-/* Composes another ssh, which looks for the agent. */
-static int compose_look(const struct ssh_child *c, struct words *argv)
+/* Composes another ssh, which asks whether the agent is there. */
+static int compose_presence_check(const struct ssh_child *c, struct words *argv)
 {
     struct buf line = BUF_INIT;
-    const int rc = add_words(c, argv) < 0 || look_child_command(&line, c->found, c->folder) < 0 ||
-                           words_add(argv, line.p) < 0
-                       ? -1
-                       : 0;
+    int rc = add_words(c, argv);
 
+    if (rc == 0 &&
+        (presence_child_command(&line, c->found, c->folder) < 0 || words_add(argv, line.p) < 0))
+        rc = -1;
     buf_release(&line);
     return rc;
 }
 
 /* false: out of memory. */
-static bool look(struct ssh_child *c, int status)
+static bool start_presence_check(struct ssh_child *c, int status)
 {
     char *said = last_words(c), text[CAUSE_TEXT_SIZE];
     const struct cause cause = cause_of(c, status, said);
     struct words argv = WORDS_INIT;
-    struct look_child_spec spec = { .loop = c->plan->loop,
-                                    .host = c->host->name,
-                                    .patience_ns = c->plan->patience_ns,
-                                    .argv = &argv,
-                                    .gone = gone,
-                                    .wanted = relay_wanted,
-                                    .over = ended_as_told,
-                                    .arg = c };
+    struct presence_child_spec spec = { .loop = c->plan->loop,
+                                        .host = c->host->name,
+                                        .patience_ns = c->plan->patience_ns,
+                                        .argv = &argv,
+                                        .gone = gone,
+                                        .wanted = relay_wanted,
+                                        .over = ended_as_told,
+                                        .arg = c };
     struct err err = { "" };
 
     cause_text(&cause, text);
@@ -563,10 +563,10 @@ static bool look(struct ssh_child *c, int status)
     if (c->boot)
         c->boot[strcspn(c->boot, " ")] = '\0';
     spec.boot = c->boot;
-    if (compose_look(c, &argv) == 0)
-        c->look = look_child_start(&spec, &err);
+    if (compose_presence_check(c, &argv) == 0)
+        c->presence = presence_child_start(&spec, &err);
     words_release(&argv);
-    if (!c->look)
+    if (!c->presence)
         return false;
     c->state = SSH_AWAY;
     report_away(c->agent);
@@ -576,7 +576,7 @@ static bool look(struct ssh_child *c, int status)
 void ssh_child_other_ended(struct ssh_child *c, pid_t pid, int status)
 {
     if (!relay_child_ended(c->relay, pid))
-        (void)look_child_ended(c->look, pid, status);
+        (void)presence_child_ended(c->presence, pid, status);
 }
 
 void ssh_child_ended(struct ssh_child *c, int status)
@@ -589,7 +589,7 @@ void ssh_child_ended(struct ssh_child *c, int status)
     child_lines_end(&c->out_lines, out_line, c);
     child_lines_end(&c->err_lines, err_line, c);
     close_all(c);
-    if (!c->asked_to_end && has_broken(c, status) && look(c, status))
+    if (!c->asked_to_end && has_broken(c, status) && start_presence_check(c, status))
         return;
     if (!c->asked_to_end && c->found && status == 0 && c->plan->outlasts)
         report_gone(c->agent, "%s: its agent has ended", c->host->name);

@@ -140,7 +140,7 @@ def ssh_of(nb, host):
 
 
 def looks(net, host):
-    return {pid for pid, args in net.workers(host).items() if " --look " in args}
+    return {pid for pid, args in net.workers(host).items() if " --presence " in args}
 
 
 def launcher_of(nb):
@@ -177,7 +177,7 @@ def test_a_host_that_was_restarted_is_not_waited_for(nb, net):
 def test_the_end_of_the_notebook_ends_agents_whose_ssh_broke(nb, net):
     ssh = ssh_of(nb, "h2")
     os.kill(ssh, signal.SIGKILL)
-    assert processes.wait_until(lambda: any(" --look " in args for args in net.workers("h2").values()), SOON)
+    assert processes.wait_until(lambda: any(" --presence " in args for args in net.workers("h2").values()), SOON)
     os.kill(nb.pid, signal.SIGKILL)
     assert processes.gone(nb.marker) == []
     assert net.left() == []

@@ -311,12 +311,12 @@ def test_ssh_tells_that_a_connection_broke(launch, hosts):
 
 # An agent that has a folder, and is there as long as a file of the host's name is. Its machine was restarted.
 LOOKED_FOR = """#!/bin/sh
-if [ "$1" = --look ]; then
+if [ "$1" = --presence ]; then
     echo "words of a start file"
-    echo "cellspan-look: boot another"
-    [ ! -e %(folder)s/$(hostname) ] || echo "cellspan-look: there"
+    echo "cellspan-presence: boot another"
+    [ ! -e %(folder)s/$(hostname) ] || echo "cellspan-presence: there"
     while [ -e %(folder)s/$(hostname) ]; do sleep .1; done
-    echo "cellspan-look: gone"
+    echo "cellspan-presence: gone"
     exit
 fi
 touch %(folder)s/$(hostname)

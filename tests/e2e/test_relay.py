@@ -129,7 +129,7 @@ def ssh_to(nb, host):
 
 
 def looks(net, host):
-    return [args for args in net.workers(host).values() if " --look " in args]
+    return [args for args in net.workers(host).values() if " --presence " in args]
 
 
 def test_an_agent_whose_first_ssh_has_ended_can_ask_for_a_relay(net, firewall, fresh):
@@ -180,7 +180,7 @@ def test_all_ways_break_at_once(net, nothing_gets_out, fresh):
     for rank in range(2):
         assert re.findall(r"^\[%d\] tick (\d+)$" % rank, cell.stdout, re.M) == [str(k) for k in range(300)]
     for host in net.names:
-        assert processes.wait_until(lambda host=host: any(" --look " in args for args in net.workers(host).values()), UP)
+        assert processes.wait_until(lambda host=host: any(" --presence " in args for args in net.workers(host).values()), UP)
     assert values(nb.ok("%%distribute --gather\nkept, os.getpid()", limit=UP)) == list(enumerate(pids))
     nb.close()
     assert net.left() == []

@@ -38,7 +38,7 @@ worker_agent_libagent_a_SOURCES = \
 	worker/agent/reap.c \
 	worker/agent/relay.c \
 	worker/agent/relay_end.h worker/agent/relay_end.c \
-	worker/agent/look_end.h worker/agent/look_end.c \
+	worker/agent/presence.h worker/agent/presence.c \
 	worker/agent/relay_io.c \
 	worker/agent/sent_folder.h worker/agent/sent_folder.c \
 	worker/agent/spawn.c \

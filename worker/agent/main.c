@@ -26,7 +26,7 @@
 #include "worker/agent/net/join.h"
 #include "worker/agent/net/sealed.h"
 #include "worker/agent/net/secret.h"
-#include "worker/agent/look_end.h"
+#include "worker/agent/presence.h"
 #include "worker/agent/notice.h"
 #include "worker/agent/private.h"
 #include "worker/agent/relay_end.h"
@@ -56,7 +56,7 @@ struct program {
 
 struct agent_line {
     struct agent_args args;
-    const char *agent_from, *in, *look, *relay, *seal, *sigterm;
+    const char *agent_from, *in, *presence, *relay, *seal, *sigterm;
     bool help, version, sealed;
 };
 
@@ -83,8 +83,8 @@ static const struct cmdline_row rows[] = {
       offsetof(struct agent_line, seal) },
     { "relay", "FOLDER", "for an agent there that can't reach its kernel: see docs/launchers.md",
       offsetof(struct agent_line, relay) },
-    { "look", "FOLDER", "say whether that agent is there, and wait for its end",
-      offsetof(struct agent_line, look) },
+    { "presence", "FOLDER", "say whether that agent is there, and wait for its end",
+      offsetof(struct agent_line, presence) },
     { "help", NULL, "this text", offsetof(struct agent_line, help) },
     { "version", NULL, "print the version", offsetof(struct agent_line, version) },
     { NULL, NULL, NULL, 0 },
@@ -98,7 +98,7 @@ static void print_help(void)
         "                      [--sigterm-notice SECONDS]\n"
         "       cellspan-agent --seal KEY\n"
         "       cellspan-agent --relay FOLDER\n"
-        "       cellspan-agent --look FOLDER\n\n"
+        "       cellspan-agent --presence FOLDER\n\n"
         "Looks after the ranks of one node for a cellspan kernel, which starts it, or has an engine start it. It "
         "ends when its\n"
         "stdin or its parent process does. To dial a tcp endpoint it needs CELLSPAN_AGENT and CELLSPAN_SECRET, in "
@@ -157,8 +157,8 @@ static int read_args(int argc, char **argv, struct program *h, struct agent_args
         rc = seal(line.seal, &err);
     else if (rc == 0 && line.relay)
         rc = relay_end_run(line.relay, &err);
-    else if (rc == 0 && line.look)
-        rc = look_end_run(line.look, &err);
+    else if (rc == 0 && line.presence)
+        rc = presence_run(line.presence, &err);
     else if (rc == 0 && h->no_stdin && line.sealed)
         rc = err_set(&err, "--sealed and --stdin %.20s: leave one of them out", line.in);
     else if (rc == 0 && args->connect && (rc = read_sigterm(&h->notice, line.sigterm, &err)) == 0)
@@ -354,7 +354,7 @@ static void open_folder(struct program *h, const char *connect)
         log_warn("agent", "%s", err.text);
 }
 
-/* For --look. */
+/* For --presence. */
 static void tell_folder(const struct program *h)
 {
     if (!h->folder)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "launchers/ssh/look_child.h"
+#include "launchers/ssh/presence_child.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -19,8 +19,8 @@
 #define NOT_RUN      126 /* a shell says that the program is there, but cannot be run */
 #define NOT_FOUND    127 /* and that there is none */
 
-struct look_child {
-    struct look_child_spec spec; /* argv NULL */
+struct presence_child {
+    struct presence_child_spec spec; /* argv NULL */
     struct words argv;
     pid_t pid; /* 0: none runs */
     int in, out, errs;
@@ -29,25 +29,25 @@ struct look_child {
     uint64_t wait_ns;
     bool restarted;       /* the machine was */
     bool gone;            /* the agent is not there any more */
-    bool ending;          /* no other look follows */
+    bool ending;          /* no other login follows */
     char last[LAST_SIZE]; /* what ssh said last; the same words are not said again */
 };
 
-static void start(struct look_child *l);
+static void start(struct presence_child *l);
 
 /* ---- what it runs ---- */
 
 /* $0: the agent's program; $1: the agent's folder, cellspan-PID-RANDOM. It has no single quotes and
  * no newlines, so that every kind of login shell passes it on. */
 #define SCRIPT                                                                                     \
-    "if [ -x \"$0\" ]; then exec \"$0\" --look \"$1\"; fi; "                                       \
+    "if [ -x \"$0\" ]; then exec \"$0\" --presence \"$1\"; fi; "                                   \
     "b=$(cat /proc/sys/kernel/random/boot_id 2>/dev/null) && "                                     \
-    "echo \"" AGENT_LINE_LOOK AGENT_LINE_BOOT "$b\"; "                                             \
+    "echo \"" AGENT_LINE_PRESENCE AGENT_LINE_BOOT "$b\"; "                                         \
     "p=${1##*/cellspan-}; p=${p%%-*}; "                                                            \
     "[ \"$p\" -gt 1 ] 2>/dev/null && { kill -0 \"$p\" 2>/dev/null || "                             \
-    "echo \"" AGENT_LINE_LOOK AGENT_LINE_GONE "\"; }; exit 127"
+    "echo \"" AGENT_LINE_PRESENCE AGENT_LINE_GONE "\"; }; exit 127"
 
-int look_child_command(struct buf *line, const char *program, const char *folder)
+int presence_child_command(struct buf *line, const char *program, const char *folder)
 {
     return buf_add_text(line, "exec sh -c '" SCRIPT "' ") < 0 || words_quote(line, program) < 0 ||
                    buf_add_text(line, " ") < 0 || words_quote(line, folder) < 0
@@ -55,7 +55,7 @@ int look_child_command(struct buf *line, const char *program, const char *folder
                : 0;
 }
 
-static void streams_close(struct look_child *l)
+static void streams_close(struct presence_child *l)
 {
     watch_clear(&l->out_watch);
     watch_clear(&l->err_watch);
@@ -68,10 +68,10 @@ static void streams_close(struct look_child *l)
 
 static void out_line(void *arg, const char *line)
 {
-    struct look_child *l = arg;
-    const char *word = line + strlen(AGENT_LINE_LOOK);
+    struct presence_child *l = arg;
+    const char *word = line + strlen(AGENT_LINE_PRESENCE);
 
-    if (strncmp(line, AGENT_LINE_LOOK, strlen(AGENT_LINE_LOOK)) != 0)
+    if (strncmp(line, AGENT_LINE_PRESENCE, strlen(AGENT_LINE_PRESENCE)) != 0)
         return; /* of the user's shell */
     loop_timer_off(l->timer);
     l->wait_ns = AGAIN_NS;
@@ -87,7 +87,7 @@ static void out_line(void *arg, const char *line)
 
 static void err_line(void *arg, const char *line)
 {
-    struct look_child *l = arg;
+    struct presence_child *l = arg;
 
     if (strncmp(l->last, line, sizeof l->last - 1) == 0)
         return;
@@ -97,7 +97,7 @@ static void err_line(void *arg, const char *line)
 
 static void out_ready(void *arg, int fd, unsigned events)
 {
-    struct look_child *l = arg;
+    struct presence_child *l = arg;
 
     (void)events;
     if (!child_lines_read(&l->lines, fd, out_line, l)) {
@@ -108,7 +108,7 @@ static void out_ready(void *arg, int fd, unsigned events)
 
 static void err_ready(void *arg, int fd, unsigned events)
 {
-    struct look_child *l = arg;
+    struct presence_child *l = arg;
 
     (void)events;
     if (!child_lines_read(&l->err_lines, fd, err_line, l)) {
@@ -119,24 +119,24 @@ static void err_ready(void *arg, int fd, unsigned events)
 
 /* ---- its process ---- */
 
-/* No answer within the time, or it is time for the next look. */
+/* No answer within the time, or it is time for the next login. */
 static void on_timer(void *arg)
 {
-    struct look_child *l = arg;
+    struct presence_child *l = arg;
 
     if (l->pid > 0)
-        look_child_kill(l, SIGKILL);
+        presence_child_kill(l, SIGKILL);
     else
         start(l);
 }
 
-static void wait_and_start(struct look_child *l)
+static void wait_and_start(struct presence_child *l)
 {
     loop_timer_again(l->timer, l->wait_ns);
     l->wait_ns = 2 * l->wait_ns < AGAIN_MAX_NS ? 2 * l->wait_ns : AGAIN_MAX_NS;
 }
 
-static int watch(struct look_child *l, struct err *err)
+static int watch(struct presence_child *l, struct err *err)
 {
     if (fd_nonblock(l->in, true) < 0)
         return err_set(err, "the pipes to ssh: %s", strerror(errno));
@@ -146,7 +146,7 @@ static int watch(struct look_child *l, struct err *err)
                : -1;
 }
 
-static void start(struct look_child *l)
+static void start(struct presence_child *l)
 {
     struct process_spec spec = PROCESS_SPEC_INIT;
     struct err err = { "" };
@@ -162,7 +162,7 @@ static void start(struct look_child *l)
     }
     err_line(l, err.text);
     if (l->pid > 0) {
-        look_child_kill(l, SIGKILL);
+        presence_child_kill(l, SIGKILL);
         return;
     }
     l->pid = 0;
@@ -176,7 +176,7 @@ static bool has_lost_its_program(int status)
            (WEXITSTATUS(status) == NOT_RUN || WEXITSTATUS(status) == NOT_FOUND);
 }
 
-bool look_child_ended(struct look_child *l, pid_t pid, int status)
+bool presence_child_ended(struct presence_child *l, pid_t pid, int status)
 {
     if (!l || l->pid != pid)
         return false;
@@ -200,7 +200,7 @@ bool look_child_ended(struct look_child *l, pid_t pid, int status)
 
 /* ---- begin and end ---- */
 
-static void release(struct look_child *l)
+static void release(struct presence_child *l)
 {
     streams_close(l);
     watch_stop(l->timer);
@@ -210,22 +210,22 @@ static void release(struct look_child *l)
     free(l);
 }
 
-struct look_child *look_child_start(const struct look_child_spec *spec, struct err *err)
+struct presence_child *presence_child_start(const struct presence_child_spec *spec, struct err *err)
 {
-    struct look_child *l = calloc(1, sizeof *l);
+    struct presence_child *l = calloc(1, sizeof *l);
 
     if (!l) {
         words_release(spec->argv);
         return err_null(err, "out of memory");
     }
-    *l = (struct look_child){ .spec = *spec,
-                              .argv = *spec->argv,
-                              .in = -1,
-                              .out = -1,
-                              .errs = -1,
-                              .lines = CHILD_LINES_TEXT,
-                              .err_lines = CHILD_LINES_TEXT,
-                              .wait_ns = AGAIN_NS };
+    *l = (struct presence_child){ .spec = *spec,
+                                  .argv = *spec->argv,
+                                  .in = -1,
+                                  .out = -1,
+                                  .errs = -1,
+                                  .lines = CHILD_LINES_TEXT,
+                                  .err_lines = CHILD_LINES_TEXT,
+                                  .wait_ns = AGAIN_NS };
     *spec->argv = (struct words)WORDS_INIT;
     l->spec.argv = NULL;
     if (!(l->timer = loop_timer(spec->loop, LOOP_OFF, 0, on_timer, l, err))) {
@@ -236,28 +236,28 @@ struct look_child *look_child_start(const struct look_child_spec *spec, struct e
     return l;
 }
 
-bool look_child_end(struct look_child *l)
+bool presence_child_end(struct presence_child *l)
 {
     l->ending = true;
     loop_timer_off(l->timer);
     if (l->pid <= 0)
         return false;
     if (fd_write(l->in, slice_text(AGENT_LINE_END)) < 0)
-        look_child_kill(l, SIGTERM);
+        presence_child_kill(l, SIGTERM);
     fd_close(&l->in);
     return true;
 }
 
-void look_child_kill(struct look_child *l, int signo)
+void presence_child_kill(struct presence_child *l, int signo)
 {
     if (l && l->pid > 0)
         (void)process_kill_group(l->pid, signo);
 }
 
-void look_child_stop(struct look_child *l)
+void presence_child_stop(struct presence_child *l)
 {
     if (!l)
         return;
-    look_child_kill(l, SIGTERM);
+    presence_child_kill(l, SIGTERM);
     release(l);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "worker/agent/look_end.h"
+#include "worker/agent/presence.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,13 +17,13 @@
 #include "base/process.h"
 #include "base/runtime.h"
 
-#define LOOK_MS   500 /* between two looks whether the agent is there */
+#define POLL_MS   500 /* between two checks whether the agent is there */
 #define BOOT_SIZE 64u
 #define WHY_SIZE  2048u
 
 static void say(const char *word, const char *more)
 {
-    printf(AGENT_LINE_LOOK "%s%s\n", word, more);
+    printf(AGENT_LINE_PRESENCE "%s%s\n", word, more);
     fflush(stdout);
 }
 
@@ -69,7 +69,7 @@ static void say_wanted(const char *folder, bool first, char said[static WHY_SIZE
         say(AGENT_LINE_UNWANTED, "");
         return;
     }
-    printf(AGENT_LINE_LOOK AGENT_LINE_WANTED "%s\t%s\n", folder, why);
+    printf(AGENT_LINE_PRESENCE AGENT_LINE_WANTED "%s\t%s\n", folder, why);
     fflush(stdout);
 }
 
@@ -92,7 +92,7 @@ static bool read_stdin(bool *end)
     return *end || n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN);
 }
 
-int look_end_run(const char *folder, struct err *err)
+int presence_run(const char *folder, struct err *err)
 {
     const pid_t pid = maker(folder);
     struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
@@ -100,7 +100,7 @@ int look_end_run(const char *folder, struct err *err)
     char wanted[WHY_SIZE];
 
     if (!pid)
-        return err_set(err, "--look %.400s: an agent's folder is wanted", folder);
+        return err_set(err, "--presence %.400s: an agent's folder is wanted", folder);
     say_boot();
     for (;;) {
         const enum runtime_dir_state state = runtime_dir_state(folder);
@@ -115,7 +115,7 @@ int look_end_run(const char *folder, struct err *err)
             say_wanted(folder, !there, wanted);
             there = true;
         }
-        if (poll(&in, 1, LOOK_MS) > 0 && read_stdin(&end)) {
+        if (poll(&in, 1, POLL_MS) > 0 && read_stdin(&end)) {
             /* its number may have become another process's */
             if (end && runtime_dir_state(folder) != RUNTIME_DIR_FREE)
                 (void)kill(pid, SIGHUP);

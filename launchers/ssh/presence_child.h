@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* look_child.h - the way to an agent whose ssh has broken: logs in anew, as often as needed, and
- * runs `cellspan-agent --look FOLDER` there, which says whether the agent is there, when it is not
- * any more, and whether it wants a relay. */
-#ifndef LAUNCHERS_SSH_LOOK_CHILD_H
-#define LAUNCHERS_SSH_LOOK_CHILD_H
+/* presence_child.h - the way to an agent whose ssh has broken: logs in anew, as often as needed,
+ * and runs `cellspan-agent --presence FOLDER` there, which says whether the agent is there, when it
+ * is not any more, and whether it wants a relay. */
+#ifndef LAUNCHERS_SSH_PRESENCE_CHILD_H
+#define LAUNCHERS_SSH_PRESENCE_CHILD_H
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -13,9 +13,9 @@
 #include "base/loop/loop.h"
 #include "launchers/launcher.h"
 
-struct look_child;
+struct presence_child;
 
-struct look_child_spec {
+struct presence_child_spec {
     struct loop *loop;
     const char *host;     /* for what the user reads; borrowed */
     const char *boot;     /* the machine's boot id was that; NULL: not known; borrowed */
@@ -26,23 +26,24 @@ struct look_child_spec {
     /* The agent wants a relay, and says what RELAY_WANTED does; NULL: it wants none. Also if that
      * is not new. */
     void (*wanted)(void *arg, const char *said);
-    void (*over)(void *arg); /* its process has ended after look_child_end() */
+    void (*over)(void *arg); /* its process has ended after presence_child_end() */
     void *arg;
 };
 
 /* Appends the command for the host's shell, of whatever kind: it runs program, the agent's, which
  * looks into the agent's folder. If the program can't be run, because its own folder went with the
  * agent or is away at the moment, a shell looks for the agent's process. */
-MUST_USE int look_child_command(struct buf *line, const char *program, const char *folder);
+MUST_USE int presence_child_command(struct buf *line, const char *program, const char *folder);
 /* NULL: *err says why. */
-struct look_child *look_child_start(const struct look_child_spec *spec, struct err *err);
+struct presence_child *presence_child_start(const struct presence_child_spec *spec,
+                                            struct err *err);
 /* Tells the agent to end, as far as there is a way to it. False: nothing is to be waited for. A
- * login that goes on may last; the caller ends it by look_child_kill(). */
-bool look_child_end(struct look_child *l);
-void look_child_kill(struct look_child *l, int signo); /* NULL is fine */
+ * login that goes on may last; the caller ends it by presence_child_kill(). */
+bool presence_child_end(struct presence_child *l);
+void presence_child_kill(struct presence_child *l, int signo); /* NULL is fine */
 /* Ends its process, for which the caller still has to wait. NULL is fine. */
-void look_child_stop(struct look_child *l);
+void presence_child_stop(struct presence_child *l);
 /* A process has ended. true: it was this one. NULL is fine. */
-bool look_child_ended(struct look_child *l, pid_t pid, int status);
+bool presence_child_ended(struct presence_child *l, pid_t pid, int status);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of launchers/ssh/look_child.h, with shells of this machine in place of ssh. */
-#include "launchers/ssh/look_child.h"
+/* Tests of launchers/ssh/presence_child.h, with shells of this machine in place of ssh. */
+#include "launchers/ssh/presence_child.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -14,13 +14,13 @@
 #include "tests/unit/launchers/turns.h"
 #include "tests/unit/tap.h"
 
-#define TRIES   4u /* looks that are waited for where nothing else should come of them */
+#define TRIES   4u /* logins that are waited for where nothing else should come of them */
 #define NOWHERE "/nowhere, it's there/cellspan-agent"
 
 struct bench {
     struct turns turns;
-    struct look_child *look;
-    unsigned ended; /* looks */
+    struct presence_child *presence;
+    unsigned ended; /* logins */
     bool gone, restarted, over;
 };
 
@@ -31,7 +31,7 @@ static void child_ended(void *arg)
     pid_t pid;
 
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-        b->ended += look_child_ended(b->look, pid, status);
+        b->ended += presence_child_ended(b->presence, pid, status);
 }
 
 static void gone(void *arg, bool restarted)
@@ -58,24 +58,24 @@ static bool begin(struct bench *b, const char *command, const char *boot)
         !turns_begin(&b->turns, child_ended, b))
         return false;
     {
-        const struct look_child_spec spec = { .loop = b->turns.loop,
-                                              .host = "h1",
-                                              .boot = boot,
-                                              .patience_ns = TURNS_LIMIT_NS,
-                                              .argv = &argv,
-                                              .gone = gone,
-                                              .over = over,
-                                              .arg = b };
+        const struct presence_child_spec spec = { .loop = b->turns.loop,
+                                                  .host = "h1",
+                                                  .boot = boot,
+                                                  .patience_ns = TURNS_LIMIT_NS,
+                                                  .argv = &argv,
+                                                  .gone = gone,
+                                                  .over = over,
+                                                  .arg = b };
 
-        b->look = look_child_start(&spec, &err);
+        b->presence = presence_child_start(&spec, &err);
     }
-    return ok(b->look && !argv.n, "it looks: %.60s %s", command, err.text);
+    return ok(b->presence && !argv.n, "it logs in: %.60s %s", command, err.text);
 }
 
 static void finish(struct bench *b)
 {
     ok(!b->turns.late, "all of it in time");
-    look_child_stop(b->look);
+    presence_child_stop(b->presence);
     while (waitpid(-1, NULL, 0) > 0)
         ;
     loop_destroy(b->turns.loop);
@@ -90,13 +90,13 @@ static const struct answer answers[] = {
     { "exit 127", false, false },
     { "exit 126", false, false },
     { "exit 255", false, false },
-    { "echo 'cellspan-look: boot one'; exit 127", false, false },
-    { "echo 'cellspan-look: boot two'; exit 255", false, false },
-    { "echo 'cellspan-look: boot two'; exit 127", true, true },
-    { "echo 'cellspan-look: boot two'; exit 126", true, true },
-    { "echo 'cellspan-look: boot one'; echo 'cellspan-look: gone'", true, false },
-    { "echo 'cellspan-look: boot two'; echo 'cellspan-look: gone'", true, true },
-    { "echo 'cellspan-look: gone'; exit 127", true, false },
+    { "echo 'cellspan-presence: boot one'; exit 127", false, false },
+    { "echo 'cellspan-presence: boot two'; exit 255", false, false },
+    { "echo 'cellspan-presence: boot two'; exit 127", true, true },
+    { "echo 'cellspan-presence: boot two'; exit 126", true, true },
+    { "echo 'cellspan-presence: boot one'; echo 'cellspan-presence: gone'", true, false },
+    { "echo 'cellspan-presence: boot two'; echo 'cellspan-presence: gone'", true, true },
+    { "echo 'cellspan-presence: gone'; exit 127", true, false },
 };
 
 /* A shell that can't run the program tells nothing of the agent: its folder may be on a file system
@@ -114,7 +114,7 @@ static void a_program_that_is_missing_is_no_agent_that_is_gone(void)
         ok(b.gone == a->gone && b.restarted == a->restarted, "the agent is %s",
            a->restarted ? "gone with its machine"
            : a->gone    ? "gone"
-                        : "looked for again");
+                        : "asked for again");
         finish(&b);
     }
 }
@@ -127,7 +127,7 @@ static bool begin_without_program(struct bench *b, pid_t pid)
     bool good;
 
     snprintf(folder, sizeof folder, "/tmp/it's/cellspan-%ld-0123abcd", (long)pid);
-    good = look_child_command(&line, NOWHERE, folder) == 0 && begin(b, line.p, NULL);
+    good = presence_child_command(&line, NOWHERE, folder) == 0 && begin(b, line.p, NULL);
     buf_release(&line);
     return good;
 }
@@ -157,14 +157,14 @@ static void where_it_is_missing_the_shell_looks_for_the_process(void)
 /* A way through slow jump hosts takes seconds. */
 static void a_login_that_goes_on_still_tells_the_agent_to_end(void)
 {
-    char path[] = "/tmp/cellspan-look-XXXXXX", command[128], got[16] = "";
+    char path[] = "/tmp/cellspan-presence-XXXXXX", command[128], got[16] = "";
     const int fd = mkstemp(path);
     struct bench b;
 
     snprintf(command, sizeof command, "sleep 2; read -r line; echo \"$line\" >%s", path);
     if (!ok(fd >= 0, "a file") || !begin(&b, command, NULL))
         return;
-    ok(look_child_end(b.look), "it is to end");
+    ok(presence_child_end(b.presence), "it is to end");
     while (!b.over && turns_take(&b.turns))
         ;
     ok(b.over && read(fd, got, sizeof got - 1) == 4, "it has logged in");
