@@ -141,7 +141,7 @@ static void read_name(struct holder *one)
 }
 
 /* Does that process have one of the sockets? */
-static void look_into(long pid, struct holders *all)
+static void find_sockets(long pid, struct holders *all)
 {
     char path[320], to[64];
     uint64_t inode;
@@ -175,7 +175,7 @@ static void find_processes(struct holders *all)
 
     while (dir && (at = readdir(dir)))
         if (isdigit((unsigned char)at->d_name[0]))
-            look_into(strtol(at->d_name, NULL, 10), all);
+            find_sockets(strtol(at->d_name, NULL, 10), all);
     if (dir)
         closedir(dir);
 }

@@ -24,7 +24,7 @@
 #include <sys/syscall.h>
 #endif
 
-#define LOOK_MS 20 /* where there is no pidfd */
+#define POLL_MS 20 /* where there is no pidfd */
 
 extern char **environ;
 
@@ -273,7 +273,7 @@ static bool await_fd(int fd, uint64_t end_ns)
     struct pollfd p = { fd, POLLIN, 0 };
 
     if (fd < 0)
-        return poll(NULL, 0, LOOK_MS) == 0 && now < end_ns;
+        return poll(NULL, 0, POLL_MS) == 0 && now < end_ns;
     return poll(&p, 1, ms > INT_MAX ? INT_MAX : (int)ms) != 0 || clock_now(&clock_system) < end_ns;
 }
 

@@ -357,7 +357,7 @@ static bool is_program(const char *path)
 
 /* 1: *found is the path, owned by the caller; 0: not there; -1: memory is out. Appends the folder
  * to `tried` if it is not there. */
-static int look_in(struct slice dir, const char *program, char **found, struct buf *tried)
+static int search_folder(struct slice dir, const char *program, char **found, struct buf *tried)
 {
     struct buf path = BUF_INIT;
 
@@ -385,29 +385,29 @@ static int add_own_folder(struct buf *out)
     return 0;
 }
 
-static int look_beside_self(const char *program, char **found, struct buf *tried)
+static int search_beside_self(const char *program, char **found, struct buf *tried)
 {
     struct buf self = BUF_INIT;
     int rc = add_own_folder(&self);
 
     if (rc == 0 && self.n)
-        rc = look_in(buf_slice(&self), program, found, tried);
+        rc = search_folder(buf_slice(&self), program, found, tried);
     if (rc == 0 && self.n)
         rc = buf_add_text(&self, "/../libexec/cellspan") < 0
                  ? -1
-                 : look_in(buf_slice(&self), program, found, tried);
+                 : search_folder(buf_slice(&self), program, found, tried);
     buf_release(&self);
     return rc;
 }
 
-static int look_on_path(const char *program, char **found, struct buf *tried)
+static int search_path(const char *program, char **found, struct buf *tried)
 {
     struct slice path = slice_text(getenv("PATH"));
     struct buf unused = BUF_INIT;
     int rc = 0;
 
     while (path.n && rc == 0)
-        rc = look_in(slice_cut(&path, ':'), program, found, &unused);
+        rc = search_folder(slice_cut(&path, ':'), program, found, &unused);
     buf_release(&unused);
     return rc == 0 && buf_addf(tried, "%sPATH", tried->n ? ", " : "") < 0 ? -1 : rc;
 }
@@ -417,7 +417,7 @@ char *runtime_on_path(const char *program)
     struct buf unused = BUF_INIT;
     char *found = NULL;
 
-    (void)look_on_path(program, &found, &unused);
+    (void)search_path(program, &found, &unused);
     buf_release(&unused);
     return found;
 }
@@ -427,23 +427,23 @@ char *runtime_python(void)
     struct buf unused = BUF_INIT;
     char *found = NULL;
 
-    if (look_beside_self("cellspan-python", &found, &unused) == 0)
-        (void)look_beside_self("python3", &found, &unused);
+    if (search_beside_self("cellspan-python", &found, &unused) == 0)
+        (void)search_beside_self("python3", &found, &unused);
     buf_release(&unused);
     return found;
 }
 
-static int look_everywhere(const char *program, char **found, struct buf *tried)
+static int search_everywhere(const char *program, char **found, struct buf *tried)
 {
-    int rc = look_in(slice_text(setting_text(SETTING_LIBEXECDIR)), program, found, tried);
+    int rc = search_folder(slice_text(setting_text(SETTING_LIBEXECDIR)), program, found, tried);
 
     if (rc == 0)
-        rc = look_beside_self(program, found, tried);
+        rc = search_beside_self(program, found, tried);
 #ifdef CELLSPAN_LIBEXECDIR
     if (rc == 0)
-        rc = look_in(slice_text(CELLSPAN_LIBEXECDIR), program, found, tried);
+        rc = search_folder(slice_text(CELLSPAN_LIBEXECDIR), program, found, tried);
 #endif
-    return rc == 0 ? look_on_path(program, found, tried) : rc;
+    return rc == 0 ? search_path(program, found, tried) : rc;
 }
 
 char *runtime_find(const char *program, struct err *err)
@@ -454,7 +454,7 @@ char *runtime_find(const char *program, struct err *err)
 
     if (strchr(program, '/'))
         return err_null(err, "'%s' is not a program's name", program);
-    rc = look_everywhere(program, &found, &tried);
+    rc = search_everywhere(program, &found, &tried);
     if (rc == 0)
         (void)err_set(
             err,

@@ -206,7 +206,7 @@ static bool waits(const struct notices *s)
 }
 
 /* Has the rank ended its part in the cell? */
-static void look_at(struct notebook *nb, const struct cell *c, const struct step_guest *g)
+static void update_guest(struct notebook *nb, const struct cell *c, const struct step_guest *g)
 {
     struct notices *s = nb->notices;
     const struct member *member = c ? cell_worker(c, g->worker) : NULL;
@@ -217,14 +217,14 @@ static void look_at(struct notebook *nb, const struct cell *c, const struct step
         meeting_ended(&s->meeting, g->worker, member->state == MEMBER_OK);
 }
 
-void notices_look(struct notebook *nb)
+void notices_update(struct notebook *nb)
 {
     struct notices *s = nb->notices;
 
     if (!s || (!waits(s) && s->meeting.state != MEETING_RUNS))
         return;
     for (size_t k = 0; k < s->meeting.n; k++)
-        look_at(nb, s->cell ? cell_find(nb, s->cell) : NULL, &s->meeting.guest[k]);
+        update_guest(nb, s->cell ? cell_find(nb, s->cell) : NULL, &s->meeting.guest[k]);
     go_on(nb);
 }
 

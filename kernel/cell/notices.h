@@ -8,7 +8,7 @@
 
 void notices_take(struct notebook *nb, unsigned node, const struct span *m); /* a NOTICE */
 void notices_met(struct notebook *nb, struct rank *r, const struct span *m); /* a MET */
-void notices_look(struct notebook *nb); /* something has happened: have ranks ended the cell? */
+void notices_update(struct notebook *nb); /* something has happened: have ranks ended the cell? */
 uint64_t notices_due(const struct notebook *nb);
 void notices_tick(struct notebook *nb);
 /* Was the machine to leave, now or later? */

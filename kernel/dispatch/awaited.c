@@ -108,7 +108,7 @@ void awaited_over(struct notebook *nb)
     nb->calls.client = NULL;
 }
 
-void awaited_look(struct notebook *nb)
+void awaited_update(struct notebook *nb)
 {
     struct request *r = waits(nb);
 

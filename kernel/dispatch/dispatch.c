@@ -120,7 +120,7 @@ static void take_next(struct notebook *nb)
 
     if (nb->queue.aborting)
         return;
-    notices_look(nb); /* before a cell ends in which ranks meet */
+    notices_update(nb); /* before a cell ends in which ranks meet */
     go_on(nb);
     subshells_go_on(nb);
     while (may_begin(nb) && (r = queue_take(&nb->queue))) {
@@ -134,7 +134,7 @@ static void take_next(struct notebook *nb)
     }
     if (!nb->shutdown_asked && home_takes_comms(nb))
         pass_comms(nb); /* before those that come later */
-    awaited_look(nb);
+    awaited_update(nb);
     set_timer(nb);
 }
 

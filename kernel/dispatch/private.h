@@ -64,8 +64,8 @@ bool async_calls_interrupt(struct notebook *nb);
 /* ---- awaited.c ---- */
 /* What can't begin yet because of calls, and whose client sees no other reason, shows after a while
  * what it waits for. */
-void awaited_look(struct notebook *nb); /* does another cell of a client wait now? */
-void awaited_over(struct notebook *nb); /* that cell begins or ends */
+void awaited_update(struct notebook *nb); /* another cell of a client may wait now */
+void awaited_over(struct notebook *nb);   /* that cell begins or ends */
 /* Takes that cell from the queue, for an interrupt; the caller owns the request. NULL: none waits,
  * or it ends the calls itself. */
 struct request *awaited_take(struct notebook *nb);

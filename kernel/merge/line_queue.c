@@ -9,7 +9,7 @@
 #define HELD_MAX ((size_t)1 << 20) /* the same while they wait for another rank's long line */
 /* a line whose time is up takes along those due so soon after it, so that runs stay together */
 #define TOGETHER_NS (10 * NS_PER_MS)
-#define LOOK_AHEAD  256u /* lines to search for more lines of the same ranks */
+#define LOOKAHEAD   256u /* lines to search for more lines of the same ranks */
 
 int line_queue_init(struct line_queue *q, unsigned stream, const struct ranks *living, bool joins,
                     struct show *show)
@@ -79,7 +79,7 @@ static int show_run(struct line_queue *q, struct line **batch, uint64_t now)
     int rc = show_one(q, first, now);
 
     *batch = first->next;
-    for (struct line **at = batch; rc == 0 && *at && passed < LOOK_AHEAD;) {
+    for (struct line **at = batch; rc == 0 && *at && passed < LOOKAHEAD;) {
         struct line *line = *at;
 
         if (same_ranks(line, first)) {

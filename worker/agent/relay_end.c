@@ -12,7 +12,7 @@
 #include "base/mux/forward.h"
 #include "base/process.h"
 
-#define LOOK_NS (2 * NS_PER_S) /* between two looks whether the folder is there */
+#define CHECK_NS (2 * NS_PER_S) /* between two checks whether the folder is there */
 
 struct relay_end {
     struct loop *loop;
@@ -37,7 +37,7 @@ static bool is_mine(const char *folder)
 }
 
 /* The agent removes its folder when it ends. */
-static void look(void *arg)
+static void check_folder(void *arg)
 {
     const struct relay_end *r = arg;
 
@@ -70,7 +70,7 @@ static int run(struct relay_end *r, const char *path, _Atomic uint64_t *count, s
     }
     if (!(f = forward_start(r->loop, &spec, err)))
         return -1;
-    if (!loop_timer(r->loop, LOOK_NS, LOOK_NS, look, r, err))
+    if (!loop_timer(r->loop, CHECK_NS, CHECK_NS, check_folder, r, err))
         rc = -1;
     else if (fd_write(spec.out, slice_text(RELAY_READY "\n")) < 0)
         rc = err_set(err, "stdout: %s", strerror(errno));

@@ -9,7 +9,7 @@
 #include "worker/ext/find_waits.h"
 #include "worker/ext/link.h"
 
-#define LOOK_NS   (20 * NS_PER_MS) /* a signal does not end a wait, so it is looked for so often */
+#define POLL_NS   (20 * NS_PER_MS) /* a signal does not end a wait, so it is checked for so often */
 #define FIND_S    10.0             /* until home begins to answer */
 #define FIND_MOST 86400.0          /* seconds */
 /* While home is at work, it says so more often. It does not if something keeps the interpreter's
@@ -24,7 +24,7 @@ static uint64_t ns_of(double seconds)
                       (double)NS_PER_S);
 }
 
-/* It is late only after a second look: a process that was stopped has not read yet what came
+/* It is late only after a second read: a process that was stopped has not read yet what came
  * meanwhile. */
 static int wait_found(struct finds *f, const struct find_wait *w, double seconds)
 {
@@ -34,7 +34,7 @@ static int wait_found(struct finds *f, const struct find_wait *w, double seconds
     while (late < 2) {
         enum find_news news;
 
-        Py_BEGIN_ALLOW_THREADS news = finds_wait(f, w, LOOK_NS, began + ns_of(seconds));
+        Py_BEGIN_ALLOW_THREADS news = finds_wait(f, w, POLL_NS, began + ns_of(seconds));
         Py_END_ALLOW_THREADS if (PyErr_CheckSignals() < 0) return -1;
         if (news == FIND_DONE)
             return 0;

@@ -2,16 +2,16 @@
 /* pause.c - releases Python's lock while C code waits; handles signals (declared in private.h). */
 #include "worker/ext/private.h"
 
-#define LOOK_NS (20 * NS_PER_MS) /* not more often: taking the lock takes longer than a message */
+#define POLL_NS (20 * NS_PER_MS) /* not more often: taking the lock takes longer than a message */
 
 static bool stopped(void *arg)
 {
     struct pause *p = arg;
     const uint64_t now = clock_now(&clock_system);
 
-    if (p->raised || now - p->looked_ns < LOOK_NS)
+    if (p->raised || now - p->checked_ns < POLL_NS)
         return p->raised;
-    p->looked_ns = now;
+    p->checked_ns = now;
     PyEval_RestoreThread(p->thread);
     p->raised = PyErr_CheckSignals() < 0;
     p->thread = PyEval_SaveThread();
@@ -21,7 +21,7 @@ static bool stopped(void *arg)
 struct deadline pause_begin(struct pause *p, double seconds)
 {
     p->raised = false;
-    p->looked_ns = clock_now(&clock_system);
+    p->checked_ns = clock_now(&clock_system);
     p->thread = PyEval_SaveThread();
     return deadline_in(seconds, stopped, p);
 }

@@ -123,7 +123,7 @@ extern PyMethodDef steps_methods[];
 
 struct pause {
     PyThreadState *thread;
-    uint64_t looked_ns;
+    uint64_t checked_ns;
     bool raised; /* a signal handler raised: the exception is set */
 };
 

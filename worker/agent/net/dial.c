@@ -12,7 +12,7 @@
 /* how long to wait for an answer before the next endpoint is tried, too */
 #define NEXT_NS         (150 * NS_PER_MS)
 #define PROBE_NS        (2 * NS_PER_S) /* limit for finding out why no endpoint answered */
-#define LOOK_NS         NS_PER_S       /* between two looks whether all refuse */
+#define CHECK_NS        NS_PER_S       /* between two checks whether all refuse */
 #define EVENTS_PER_TURN 16
 /* between two attempts at an endpoint; twice as long each time */
 #define AGAIN_NS     (50 * NS_PER_MS)
@@ -49,7 +49,7 @@ struct dial {
     unsigned n;
     unsigned probes; /* probes without a result yet */
     bool names;
-    struct watch *timer, *limit, *look;
+    struct watch *timer, *limit, *check;
     uint64_t more_ns;
     dial_f f;
     void *arg;
@@ -122,7 +122,7 @@ void dial_stop(struct dial *d)
     }
     watch_stop(d->timer);
     watch_stop(d->limit);
-    watch_stop(d->look);
+    watch_stop(d->check);
     keys_wipe(&d->own);
     loop_free(d->loop, d); /* functions up the stack still use it */
 }
@@ -149,7 +149,7 @@ static void succeed(struct try *t)
             try_close(&d->try[i]);
     d->reported = true;
     watch_clear(&d->timer);
-    watch_clear(&d->look);
+    watch_clear(&d->check);
     d->f(d->arg, &found, NULL);
 }
 
@@ -420,8 +420,9 @@ static void probe(struct dial *d)
     }
 }
 
-/* Have all failed that can be tried, and is there nothing more to try? Then a look is due. */
-static void look(void *arg)
+/* Have all failed that can be tried, and is there nothing more to try? Then each is probed, or the
+ * way is given up. */
+static void check_all_failed(void *arg)
 {
     struct dial *d = arg;
 
@@ -516,7 +517,7 @@ static void looked_up(void *arg, const struct address *found, unsigned n)
     if (n > 0)
         try_next(d);
     else
-        look(d);
+        check_all_failed(d);
 }
 
 static void add(struct dial *d, struct slice endpoint)
@@ -573,7 +574,7 @@ struct dial *dial_start(struct loop *loop, const struct dial_to *to, dial_f f, v
         (void)err_set(err, "there is no endpoint to dial");
     else if ((d->limit = loop_timer(d->loop, any_known(d) ? to->limit_ns : 0, 0, limit_is_over, d,
                                     err)) &&
-             (d->look = loop_timer(d->loop, LOOK_NS, LOOK_NS, look, d, err)) &&
+             (d->check = loop_timer(d->loop, CHECK_NS, CHECK_NS, check_all_failed, d, err)) &&
              (d->timer = loop_timer(d->loop, 0, NEXT_NS, try_next, d, err)))
         return d;
     dial_stop(d);

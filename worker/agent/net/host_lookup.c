@@ -146,7 +146,7 @@ static int begin(struct host_lookup *l, struct err *err)
     return (l->watch = loop_fd(l->loop, l->answer, LOOP_READ, answered, l, err)) ? 0 : -1;
 }
 
-static void look_again(void *arg)
+static void retry(void *arg)
 {
     struct host_lookup *l = arg;
     struct err err = { "" };
@@ -170,7 +170,7 @@ struct host_lookup *host_lookup_start(struct loop *loop, struct slice endpoint, 
     l->f = f;
     l->arg = arg;
     if (address_split(endpoint, l->host, l->port, err) == 0 &&
-        (l->again = loop_timer(loop, LOOP_OFF, 0, look_again, l, err)) && begin(l, err) == 0)
+        (l->again = loop_timer(loop, LOOP_OFF, 0, retry, l, err)) && begin(l, err) == 0)
         return l;
     host_lookup_stop(l);
     return NULL;

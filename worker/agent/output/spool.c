@@ -18,7 +18,7 @@
 #define HEAD        24u      /* bytes before a record's text */
 #define TEXT_MAX    262144u  /* bytes of text in one record; longer text is several */
 #define FRESH_MAX   65536u   /* bytes that are collected before they are written */
-#define LOOK_MAX    4194304u /* bytes that one spool_read() examines: it must not delay the agent */
+#define SCAN_MAX    4194304u /* bytes that one spool_read() examines: it must not delay the agent */
 #define BLOCK       1048576u /* bytes of one read */
 #define LIMIT_LEAST 1048576u /* bytes; a smaller limit counts as this */
 
@@ -214,9 +214,9 @@ static size_t take_records(struct search *q, struct slice block)
 
 /* Takes the records of one file from *at on. */
 static void read_file(struct search *q, const struct spool_file *f, char *block, uint64_t *at,
-                      size_t *looked)
+                      size_t *scanned)
 {
-    while (!q->full && !q->bad && *looked < LOOK_MAX && *at < f->begin + f->size) {
+    while (!q->full && !q->bad && *scanned < SCAN_MAX && *at < f->begin + f->size) {
         const uint64_t left = f->begin + f->size - *at;
         const ssize_t n = pread(f->fd, block, left < BLOCK ? (size_t)left : BLOCK,
                                 (off_t)(*at - f->begin));
@@ -227,11 +227,12 @@ static void read_file(struct search *q, const struct spool_file *f, char *block,
             return;
         }
         *at += done;
-        *looked += done;
+        *scanned += done;
     }
 }
 
-static void read_files(struct spool *s, struct search *q, char *block, uint64_t *at, size_t *looked)
+static void read_files(struct spool *s, struct search *q, char *block, uint64_t *at,
+                       size_t *scanned)
 {
     for (unsigned i = 0; i < s->n; i++) {
         const struct spool_file *f = &s->file[i];
@@ -243,7 +244,7 @@ static void read_files(struct spool *s, struct search *q, char *block, uint64_t 
         if (f->first_cell > q->cell || f->last_cell < q->cell)
             *at = f->begin + f->size;
         else
-            read_file(q, f, block, at, looked);
+            read_file(q, f, block, at, scanned);
         if (q->full || q->bad || *at < f->begin + f->size)
             return;
     }
@@ -254,13 +255,13 @@ int spool_read(struct spool *s, uint64_t cell, const struct ranks *ranks, uint64
 {
     struct search q = { .cell = cell, .ranks = ranks, .limit = limit, .out = out };
     char *block = malloc(BLOCK);
-    size_t looked = 0;
+    size_t scanned = 0;
 
     if (!block)
         return -1;
     flush(s);
     *lost = s->lost_cell >= cell && (s->n == 0 || *at < s->file[0].begin);
-    read_files(s, &q, block, at, &looked);
+    read_files(s, &q, block, at, &scanned);
     free(block);
     *more = s->n && *at < s->file[s->n - 1].begin + s->file[s->n - 1].size;
     return q.bad ? -1 : 0;
