@@ -158,7 +158,7 @@ def test_a_watched_file_whose_name_another_one_gets(tmp_path, seen):
 
 def test_linked_files_without_a_watch_are_looked_at_in_turns(tmp_path, monkeypatch):
     clock(monkeypatch)
-    monkeypatch.setattr(changes, "LOOKED_AT", 2)
+    monkeypatch.setattr(changes, "POLLED", 2)
     write(tmp_path, *(f"{name}/x.py" for name in "abcde"))
     files, looked = [str(tmp_path / name / "x.py") for name in "abcde"], []
     seen = Changes(inotify=False)

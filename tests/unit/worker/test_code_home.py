@@ -458,7 +458,7 @@ def test_an_editable_install_that_is_not_built_says_so(project):
 
 def test_a_file_that_never_rests_is_named(project, monkeypatch):
     write(project.folder, "helper.py")
-    monkeypatch.setattr(manifest, "look_through", lambda path: (None, "", b""))
+    monkeypatch.setattr(manifest, "scan", lambda path: (None, "", b""))
     assert project.digests("import helper") == {}
     assert "helper.py changes while it is read" in project.tree(name="helper")["error"]
 

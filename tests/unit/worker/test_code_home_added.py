@@ -30,16 +30,16 @@ def test_what_is_in_folders_that_ranks_have_asked_about_is_told(project, monkeyp
     write(project.folder, "nb/mine.py", **{"lib/qinner": "a = 1"})
     project.path = [str(project.folder / "nb")]
     there, missing = str(project.folder / "lib"), str(project.folder / "later/lib")
-    assert "looked" not in project.part()
+    assert "states" not in project.part()
     states = [project.tree(folders=[folder])["states"][folder] for folder in (there, missing)]
-    assert project.part()["looked"] == dict(zip((there, missing), states))
+    assert project.part()["states"] == dict(zip((there, missing), states))
     write(project.folder, **{"lib/qinner": "a = 22"})
-    assert list(project.part()["looked"].values()) == states, "the names are the same"
+    assert list(project.part()["states"].values()) == states, "the names are the same"
     write(project.folder, **{"lib/qother": ""})
-    assert project.part()["looked"][there] != states[0]
+    assert project.part()["states"][there] != states[0]
     write(project.folder, **{"later/lib/qlate": ""})
-    assert project.part()["looked"][missing] != states[1]
-    monkeypatch.setattr(code_home, "LOOKED", 2)
+    assert project.part()["states"][missing] != states[1]
+    monkeypatch.setattr(code_home, "ASKED_FOR", 2)
     os.mkdir(project.folder / "third")
     assert project.tree(folders=[str(project.folder / "third")]) == {}
 
@@ -53,7 +53,7 @@ def test_what_ranks_have_of_folders_that_home_has_left_is_followed(project, monk
     own, project.path = project.path[0], []
     assert "qmine" not in project.part()["names"]
     assert project.tree(name="qmine", roots=[own])["digest"] == digest and project.part()["added"] == [["qmine", own, digest]]
-    monkeypatch.setattr("cellspan._code.manifest.look_through", lambda path: (None, "", b""))
+    monkeypatch.setattr("cellspan._code.manifest.scan", lambda path: (None, "", b""))
     write(project.folder, **{"nb/qmine": "a = 22"})
     assert project.home.part()[1] == [] and project.part()["added"] == [["qmine", own, ""]], "it changes while it is read"
     monkeypatch.undo()
@@ -68,7 +68,7 @@ def test_what_others_write_around_folders_that_are_not_there_does_not_matter(pro
     project.part()
     states = project.tree(folders=[asked])["states"]
     composed, compose = [], project.home._composed
-    assert project.part()["looked"] == states
+    assert project.part()["states"] == states
     monkeypatch.setattr(project.home, "_composed", lambda *args: composed.append(args) or compose(*args))
     for name in ("noise", "asked.txt"):
         write(project.folder, name)
@@ -77,7 +77,7 @@ def test_what_others_write_around_folders_that_are_not_there_does_not_matter(pro
     write(project.folder, "asked/noise", "own/qown.py")
     assert "qown" in project.part()["names"] and len(composed) == 1
     write(project.folder, "asked/lib/qlate.py")
-    assert project.part()["looked"][asked] != states[asked]
+    assert project.part()["states"][asked] != states[asked]
 
 
 def test_what_was_removed_from_a_folder_that_is_there_is_gone(project):  # noqa: F811

@@ -89,7 +89,7 @@ def test_too_much_data_is_left_out_with_a_line(tmp_path, monkeypatch):
     with open(tmp_path / "pkg/model.bin", "r+b") as file:
         file.truncate(11 << 20)
     read = []
-    monkeypatch.setattr(manifest, "look_through", lambda path, old=manifest.look_through: read.append(path) or old(path))
+    monkeypatch.setattr(manifest, "scan", lambda path, old=manifest.scan: read.append(path) or old(path))
     write(tmp_path, "pkg/conf.json")
     assert files(tmp_path, "pkg") == ["pkg/__init__.py", "pkg/conf.json"] and "10 MiB" in left(tmp_path, "pkg")["pkg/model.bin"]
     assert not any(path.endswith(".bin") for path in read)
@@ -149,7 +149,7 @@ def test_a_file_is_read_again_only_if_it_has_changed(tmp_path, monkeypatch):
     write(tmp_path, **{"helper": "1"})
     os.utime(tmp_path / "helper.py", (1, 1))
     hashes, read = manifest.Hashes(), []
-    monkeypatch.setattr(manifest, "look_through", lambda path, old=manifest.look_through: read.append(path) or old(path))
+    monkeypatch.setattr(manifest, "scan", lambda path, old=manifest.scan: read.append(path) or old(path))
     first = of(tmp_path, "helper", hashes).digest
     assert of(tmp_path, "helper", hashes).digest == first and len(read) == 1
     (tmp_path / "helper.py").write_text("2")
@@ -184,7 +184,7 @@ def test_a_file_that_changes_while_it_is_read(tmp_path, monkeypatch, changes, go
         digest, size, _ = manifest.Hashes().of(str(tmp_path / "helper.py"), now)
         assert size == 10 and digest == hashlib.sha256(b"1" * 10).hexdigest()
     else:
-        monkeypatch.setattr(manifest, "look_through", lambda path: (None, "", b""))
+        monkeypatch.setattr(manifest, "scan", lambda path: (None, "", b""))
         with pytest.raises(manifest.Unsendable, match="helper.py changes while it is read"):
             manifest.Hashes().of(str(tmp_path / "helper.py"), now)
 
@@ -197,7 +197,7 @@ def test_too_many_files(tmp_path, monkeypatch):
 
 
 def test_a_folder_with_very_many_files_does_not_keep_its_package_from_going(tmp_path, monkeypatch):
-    monkeypatch.setattr(manifest, "LOOKED_MOST", 10)
+    monkeypatch.setattr(manifest, "ENTRIES_MOST", 10)
     monkeypatch.setattr(manifest, "WATCHED_ALL", 2)
     write(tmp_path, "pkg/__init__.py", *(f"pkg/data/{k}/x.bin" for k in range(20)), "pkg/late/__init__.py", "pkg/late/a.py")
     found = Lister().listing([str(tmp_path)])
@@ -223,12 +223,12 @@ def test_a_very_large_file_is_refused_and_very_many_are_not_listed(tmp_path, mon
 def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
     write(tmp_path, "pkg/__init__.py", "pkg/secret.py")
 
-    def denied(path, old=manifest.look_through):
+    def denied(path, old=manifest.scan):
         if path.endswith("secret.py"):
             raise PermissionError(13, "Permission denied", path)
         return old(path)
 
-    monkeypatch.setattr(manifest, "look_through", denied)
+    monkeypatch.setattr(manifest, "scan", denied)
     assert files(tmp_path, "pkg") == ["pkg/__init__.py"] and left(tmp_path, "pkg") == {"pkg/secret.py": "Permission denied"}
 
 

@@ -40,7 +40,7 @@ def project(home, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     modules = set(sys.modules)
     tree = Tree(str(tmp_path / "code"), home.find, "gpu2")
-    made = Project(tree.root, tree.bring, tree.look_in, sys.path)
+    made = Project(tree.root, tree.bring, tree.find_folder, sys.path)
     install(made)
     yield made
     finders.Loader.root = ""
@@ -383,7 +383,7 @@ def test_what_is_in_an_added_folder_is_asked_for_again_only_when_home_says_that_
     def cell(*names):
         home.asked.clear()
         listing = {"here": ROOT, "folders": [ROOT]}
-        project.take({**listing, "looked": home.looked(lib, "/nobodys")} if home.first_there([lib]) else listing)
+        project.take({**listing, "states": home.looked(lib, "/nobodys")} if home.first_there([lib]) else listing)
         project.cell_begins()
         for name in names:
             try:

@@ -158,15 +158,15 @@ def test_a_node_that_is_drained_is_told_once():
         drains.add(number, node)
     for _ in range(2):
         drains._due = 0
-        drains.look()
+        drains.poll()
     assert [number for number, _, _ in told] == [0, 1, 2] and {text for _, _, text in told} == {"Ray drains the node"}
     assert 0 < told[0][1] <= 100 and told[2][1] == engine.DRAIN_S
     draining = None  # it does not answer
     drains._due = 0
-    drains.look()
+    drains.poll()
     draining = {"d"}  # of older versions: without a time
     drains._due = 0
-    drains.look()
+    drains.poll()
     assert told[3][:2] == (3, engine.DRAIN_S) and len(told) == 4
 
 
@@ -176,7 +176,7 @@ def test_a_ray_that_tells_of_no_drain_is_named(private):
     said = []
     drains = engine.Drains(types.SimpleNamespace(say=said.append), types.SimpleNamespace(__version__="9.9", _private=private))
     drains.add(0, "a")
-    drains.look()
+    drains.poll()
     assert said == ["Ray 9.9 does not tell cellspan which nodes it drains: ranks get no notice before that"]
 
 

@@ -74,7 +74,7 @@ def engine(monkeypatch, tmp_path):
     for name in ("BinaryType", "LongType", "StructField", "StructType"):
         setattr(types_module, name, lambda *words: words)
     monkeypatch.setitem(sys.modules, "pyspark.sql.types", types_module)
-    monkeypatch.setattr(spark_slots, "LOOK", 0.01)
+    monkeypatch.setattr(spark_slots, "POLL", 0.01)
     monkeypatch.setattr(spark, "GRACE", 0)
 
     def run(session, spec="", ranks=2, launch=None):

@@ -430,13 +430,13 @@ def test_too_few_slots_are_counted_before_the_job(monkeypatch, environment):
     with pytest.raises(Failed, match="has 1 slots for these tasks, and 2 are needed"):
         spark.main(launch)
     assert seen.rows is None and seen.stopped == 1 and "say Spark has given 1 of 2 slots so far" in launch.lines
-    assert len(launch.waits) * spark_slots.LOOK == 600  # as long as Spark itself looks
+    assert len(launch.waits) * spark_slots.POLL == 600  # as long as Spark itself looks
     double(monkeypatch, [1], **{"spark.scheduler.barrier.maxConcurrentTasksCheck.interval": "3s",
                                 "spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures": "10"})
     launch = Launch("spark://h:7077", 2)
     with pytest.raises(Failed):
         spark.main(launch)
-    assert len(launch.waits) * spark_slots.LOOK == 30
+    assert len(launch.waits) * spark_slots.POLL == 30
     with pytest.raises(Cannot, match="has 2 slots, and 3 are needed"):
         spark.main(Launch("local-cluster[2,1,1024]", 3))
     with pytest.raises(Cannot, match="how many ranks"):

@@ -58,7 +58,7 @@ def test_a_file_in_place_that_is_changed_on_this_machine_alone(shared, tmp_path)
     tree, other = (Tree(str(tmp_path / "code"), home.find, "gpu2") for _ in range(2))
     entry = tree.bring("helper", (shared,))
     asked = len(home.asked)
-    assert entry["here"] and list(tree.look_again("")) == [] and len(home.asked) == asked
+    assert entry["here"] and list(tree.refresh_in_place("")) == [] and len(home.asked) == asked
     with open(shared + "/helper.py", "w", encoding="utf-8") as file:
         file.write("a = 999\n")
     assert other.bring("helper", (shared,), entry["digest"], "", True)["here"] is False
@@ -66,7 +66,7 @@ def test_a_file_in_place_that_is_changed_on_this_machine_alone(shared, tmp_path)
     (line,) = other.lines()
     assert line.startswith(f"{shared}/helper.py on gpu2 is not the notebook's file any more: imports there use the notebook's from now on")
     asked = len(home.asked)
-    assert list(tree.look_again("")) == [] and len(home.asked) == asked, "it is in place no more"
+    assert list(tree.refresh_in_place("")) == [] and len(home.asked) == asked, "it is in place no more"
 
 
 @pytest.mark.parametrize("inotify", [True, False])
@@ -80,19 +80,19 @@ def test_files_in_place_are_looked_at_when_they_have_changed(shared, tmp_path, m
     monkeypatch.setattr(in_place, "WATCHERS", 1 if inotify else 0)
     tree = Tree(str(tmp_path / "code"), home.find, "gpu2")
     tree.bring("helper", (shared,))
-    assert list(tree.look_again("")) == [] and looked
+    assert list(tree.refresh_in_place("")) == [] and looked
     looked.clear()
     for _ in range(2):
-        assert list(tree.look_again("")) == [] and bool(looked) != inotify
+        assert list(tree.refresh_in_place("")) == [] and bool(looked) != inotify
         now[0] += changes.EVERY if inotify else 0
     home.instead = lambda *_: (_ for _ in ()).throw(TimeoutError)
     with open(os.path.join(shared, "" if name.endswith(".py") else "..", name), "w", encoding="utf-8") as file:
         file.write("a = 999\n")
     for _ in range(2):  # at once, also without inotify
-        ((name, error),) = tree.look_again("")
+        ((name, error),) = tree.refresh_in_place("")
         assert name == "helper" and "busy" in str(error)
     home.instead = None
-    assert list(tree.look_again("")) == [] and not tree.bring("helper", (shared,))["here"]
+    assert list(tree.refresh_in_place("")) == [] and not tree.bring("helper", (shared,))["here"]
 
 
 @pytest.mark.parametrize("inotify", [True, False])
@@ -113,11 +113,11 @@ def test_files_in_place_that_change_elsewhere(shared, tmp_path, monkeypatch, ino
         os.rename(other, file)
     home = Files({str(file): "a = 1\n"})
     tree = Tree(str(tmp_path / "code"), home.find, "gpu2")
-    assert tree.bring("pkg", (shared,))["here"] and list(tree.look_again("")) == []
+    assert tree.bring("pkg", (shared,))["here"] and list(tree.refresh_in_place("")) == []
     if change == "it becomes a link":
         os.rename(file, other)
         file.symlink_to(tmp_path / "link.py")
-        assert list(tree.look_again("")) == [] and tree.bring("pkg", (shared,))["here"]
+        assert list(tree.refresh_in_place("")) == [] and tree.bring("pkg", (shared,))["here"]
     if change == "a folder above is another one":
         shutil.copytree(shared, tmp_path / "next")
         (tmp_path / "next/pkg/sub/a.py").write_text("a = 999\n")
@@ -125,20 +125,20 @@ def test_files_in_place_that_change_elsewhere(shared, tmp_path, monkeypatch, ino
         os.rename(tmp_path / "next", shared)
     else:
         other.write_text("a = 999\n")
-    assert list(tree.look_again("")) == [] and not tree.bring("pkg", (shared,))["here"]
+    assert list(tree.refresh_in_place("")) == [] and not tree.bring("pkg", (shared,))["here"]
 
 
 def test_a_log_beside_files_in_place_is_not_their_change(shared, tmp_path, monkeypatch):
     for module in ("tree", "changes"):
         monkeypatch.setattr(f"cellspan._code.{module}.mounts", lambda: {"/": "ext4"})
     looked, tree = [], Tree(str(tmp_path / "code"), Files({shared + "/helper.py": "a = 1\n"}).find, "gpu2")
-    assert tree.bring("helper", (shared,))["here"] and list(tree.look_again("")) == []
+    assert tree.bring("helper", (shared,))["here"] and list(tree.refresh_in_place("")) == []
     monkeypatch.setattr(in_place, "state_of", lambda path: looked.append(path) or state_of(path))
     with open(shared + "/train.log", "w", encoding="utf-8") as file:
         file.write("loss 1")
-    assert list(tree.look_again("")) == [] and looked == []
+    assert list(tree.refresh_in_place("")) == [] and looked == []
     os.utime(shared + "/helper.py")
-    assert list(tree.look_again("")) == [] and looked == [shared + "/helper.py"]
+    assert list(tree.refresh_in_place("")) == [] and looked == [shared + "/helper.py"]
 
 
 def test_files_of_folders_that_are_too_many_to_watch_are_looked_at(shared, tmp_path, monkeypatch):
@@ -156,10 +156,10 @@ def test_files_of_folders_that_are_too_many_to_watch_are_looked_at(shared, tmp_p
         tree = Tree(str(tmp_path / f"code{n}"), Files(files).find, "gpu2")
         assert tree.bring("pkg", (shared,))["here"]
         for _ in range(2):
-            assert list(tree.look_again("")) == [] and tree.bring("pkg", (shared,))["here"]
+            assert list(tree.refresh_in_place("")) == [] and tree.bring("pkg", (shared,))["here"]
         with open(path, "w", encoding="utf-8") as file:
             file.write("a = 999\n")
-        assert list(tree.look_again("")) == [] and not tree.bring("pkg", (shared,))["here"]
+        assert list(tree.refresh_in_place("")) == [] and not tree.bring("pkg", (shared,))["here"]
         with open(path, "w", encoding="utf-8") as file:
             file.write("a = 1\n")
 

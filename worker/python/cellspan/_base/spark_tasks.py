@@ -21,7 +21,7 @@ def busy_now(context):
     return n
 
 
-def look(context):
+def slot_counts(context):
     """{"slots": N, "busy": N, "stopped": False}."""
     java = context._jsc  # None: it was stopped here
     if java is None or java.sc().isStopped():

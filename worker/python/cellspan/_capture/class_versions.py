@@ -30,7 +30,7 @@ MOST = 64  # classes in one description
 SHOWN = 4  # names of a class that a line shows
 HOME, RANKS = "the notebook", "ranks"  # sides
 DEEP = 3  # levels of a value in which an instance is looked for
-LOOKED_AT = 10000  # objects in which instances are looked for, for one line
+SCANNED = 10000  # objects in which instances are looked for, for one line
 
 MISSING = re.compile(r"attribute '[\w.]+' on <module '([\w.]+)'")  # an AttributeError of pickle's
 
@@ -247,7 +247,7 @@ def _cause(module, theirs, older):
 def _called(value, cls, label):
     if type(value) is not dict:
         return label or "a value"
-    left = [LOOKED_AT]
+    left = [SCANNED]
 
     @functools.lru_cache(maxsize=None)
     def has(kind):  # by name: after the module was loaded again, there are two classes of the name

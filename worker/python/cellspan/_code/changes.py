@@ -25,7 +25,7 @@ LIMIT = "/proc/sys/fs/inotify/max_user_watches"
 FEW, MANY = 1024, 262_144  # folders that are watched at most: by a small limit of the system, and by a large one
 SHARE = 8  # what part of the system's limit: other notebooks and programs of this user want some, too
 MOST_LINKS = 64  # links in their paths
-LOOKED_AT = 256  # files with several names that are looked at each time; each in its turn
+POLLED = 256  # files with several names that are looked at each time; each in its turn
 WAITED_FOR = 128  # paths that are not there and are looked for each time; each in its turn
 EVERY = 1.0  # seconds between two times that a folder which inotify does not see counts as changed
 MODULES = (".py", ".so", ".pyc", ".pyi", ".zip", ".egg", *IGNORE_FILES)  # ends of names that matter where only modules do
@@ -156,7 +156,7 @@ class Changes:
         if self._blind or self._linked:
             now = time.monotonic()
             if ran not in (None, self._ran) or now - self._last >= EVERY:
-                self._look_at_linked()
+                self._poll_linked()
                 self._pending |= self._blind
                 self._blind = set()  # whoever reads them again watches them again: one that was missing may be there now
                 self._last, self._ran = now, ran if ran is not None else self._ran
@@ -166,8 +166,8 @@ class Changes:
         """Names in a folder of which take() has told that have changed there; None: any may have."""
         return None if folder in self._pending else self._named[folder]
 
-    def _look_at_linked(self):
-        for path, state in list(itertools.islice(self._linked.items(), LOOKED_AT)):
+    def _poll_linked(self):
+        for path, state in list(itertools.islice(self._linked.items(), POLLED)):
             del self._linked[path]
             if state_of(path) == state:
                 self._linked[path] = state  # after all others

@@ -104,8 +104,8 @@ class Site:
         return made
 
 
-def serve(listening, bring, look_in, is_on):
-    """Answers children; runs in a thread. bring, look_in: as Tree's. is_on(): may this rank have home's modules now?"""
+def serve(listening, bring, find_folder, is_on):
+    """Answers children; runs in a thread. bring, find_folder: as Tree's. is_on(): may this rank have home's modules now?"""
     while True:
         try:
             one, _ = listening.accept()
@@ -117,7 +117,7 @@ def serve(listening, bring, look_in, is_on):
                 asked = json.loads(_line(one))
                 if not is_on():
                     raise Unavailable("--no-code keeps the modules at home in this cell; leave it out to have them here")
-                entry = look_in(asked["folders"]) if "folders" in asked else bring(*(asked[part] for part in ("name", "roots", "digest", "home")), True)
+                entry = find_folder(asked["folders"]) if "folders" in asked else bring(*(asked[part] for part in ("name", "roots", "digest", "home")), True)
                 one.sendall(_packed({"entry": entry}))
             except Exception as error:  # noqa: BLE001 - the next one needs an answer, too
                 try:
@@ -172,7 +172,7 @@ def known_or_asked(entries, folder):
 
 
 def folders_asked(folder):
-    """A function as Tree.look_in(), for a process that is not the rank."""
+    """A function as Tree.find_folder(), for a process that is not the rank."""
     return lambda folders: ask(folder, {"folders": list(folders)}) or {}
 
 
@@ -180,7 +180,7 @@ def follower(folder, project):
     """A function that takes the listing of the rank with this folder if that has changed."""
     path, seen = os.path.join(folder, "listing.json"), []
 
-    def look():
+    def update():
         project.forget_absent()  # the rank knows what home did not have
         try:
             now = os.stat(path)
@@ -195,12 +195,12 @@ def follower(folder, project):
         project.take(listing)
         importlib.invalidate_caches()
 
-    return look
+    return update
 
 
 def begin(folder, code, began):
     """In a new Python: it finds what the rank with this folder finds. began: sys.path with which that rank has begun."""
     project = Project(os.path.join(code, "tree"), known_or_asked(Entries(code), folder), folders_asked(folder), began)
-    project.look = follower(folder, project)
-    project.look()
+    project.update = follower(folder, project)
+    project.update()
     install(project)

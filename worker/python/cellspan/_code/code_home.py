@@ -25,10 +25,10 @@ from .changes import Changes
 from .editables import redirected
 from .entries import MAIN, NEW
 from .listing import Lister, absolute, archive_of, is_foreign, is_installed, is_text
-from .manifest import SCANNED, Changing, Hashes, Unsendable, imports_in, is_code, look_through, of_path, of_places
+from .manifest import SCANNED, Changing, Hashes, Unsendable, imports_in, is_code, of_path, of_places, scan
 
 KEPT = 8  # search paths, the notebook's and those of scripts, that are remembered
-LOOKED = 64  # folders that ranks have asked about, whose changes are told
+ASKED_FOR = 64  # folders that ranks have asked about, whose changes are told
 WATCHED = 100  # folders without __init__.py that are watched in case they become packages
 REPORTED = re.compile("its data|a link")  # how reasons for leaving something out begin that are told with the cell
 MOST_TOLD = 3
@@ -54,7 +54,7 @@ class CodeHome:
         self._named, self._brought = {}, {}  # {PATH of --with: where that is}, {PATH of --with: Manifest}
         self._scripts = set()  # those of these paths that are scripts
         self._added = {}  # {folder that ranks have added to their own sys.path: names of modules in it that they have asked for}
-        self._looked = []  # folders that ranks have asked about
+        self._asked_for = []  # folders that ranks have asked about
         self._mentioned, self._asked = set(), set()  # names that cells import, and that ranks have asked for
         self._needed = set()  # names that modules import which ranks need
         self._large = frozenset()  # of the names in the last part, those of large packages
@@ -129,8 +129,8 @@ class CodeHome:
         entries, here, _ = key
         folders = [os.path.join(here, entry) for entry in entries if isinstance(entry, str)]
         found = {"here": here, "folders": [folder for folder in absolute(folders) if not is_foreign(folder)]}
-        if self._looked:
-            found["looked"] = {folder: _state(self._of_folder(folder)) for folder in self._looked}
+        if self._asked_for:
+            found["states"] = {folder: _state(self._of_folder(folder)) for folder in self._asked_for}
         added = []
         for folder, names in self._added.items():
             listing = self._of_folder(folder)
@@ -435,12 +435,12 @@ class CodeHome:
         return self._lister.listing([folder])
 
     def _first_there(self, folders):
-        """The first of these folders that home has, and which names are in it. states: as in Tree.look_in(); without it, ranks ask again in
+        """The first of these folders that home has, and which names are in it. states: as in Tree.find_folder(); without it, ranks ask again in
         each cell."""
         found, states = {}, {}
         for folder in filter(_may_be_added, folders):
-            if folder not in self._looked and len(self._looked) < LOOKED:
-                self._looked.append(folder)
+            if folder not in self._asked_for and len(self._asked_for) < ASKED_FOR:
+                self._asked_for.append(folder)
                 self._turn += 1
             listing = self._of_folder(folder)
             states[folder] = _state(listing)
@@ -448,7 +448,7 @@ class CodeHome:
                 self._added.setdefault(folder, set())
                 found = {"folder": folder, "names": listing.names, "namespaces": listing.namespaces}
                 break
-        return {**found, "states": states} if states.keys() <= set(self._looked) else found
+        return {**found, "states": states} if states.keys() <= set(self._asked_for) else found
 
     def _files(self, hashes):
         rows, parts, gone, at, modules = [], [], [], 0, 0
@@ -537,7 +537,7 @@ def _content(path, digest):
     try:
         size = os.stat(path).st_size
         if size > AT_ONCE:
-            return (size, _pieces(path, digest, size)) if look_through(path)[1] == digest else None
+            return (size, _pieces(path, digest, size)) if scan(path)[1] == digest else None
         with open(path, "rb") as file:
             data = file.read()
     except OSError:

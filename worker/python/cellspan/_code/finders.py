@@ -28,18 +28,18 @@ METADATA = (".dist-info/METADATA", ".egg-info/PKG-INFO")
 class Project:
     """What home said about its project's names; protocol/README.md says what the attributes mean (FOLLOW, `code`). See tree.py.
 
-    bring(name, roots, digest, home): brings their files here. look_in(folders): which names the first of these folders has that home has.
+    bring(name, roots, digest, home): brings their files here. find_folder(folders): which names the first of these folders has that home has.
     """
 
-    def __init__(self, root, bring, look_in, began=()):
+    def __init__(self, root, bring, find_folder, began=()):
         """root: the tree's folder. began: entries of sys.path that no code of the user's has added."""
         self.root = root
         self.on = False
-        self.added = AddedFolders(self, bring, look_in, began)
+        self.added = AddedFolders(self, bring, find_folder, began)
         self.names, self.namespaces, self.digests, self.redirects, self.incomplete = {}, {}, {}, {}, False
         self.home = ""  # which process of home has said so
         self._bring = bring
-        self.look = None  # called before a name is looked for: a process that a rank has started gets the rank's listing
+        self.update = None  # called before a name is looked for: a process that a rank has started gets the rank's listing
         self.metadata = set()  # folders of this machine with what importlib.metadata knows of the names
         self._absent = set()  # names that home does not have, in this cell
         self._parts = {}  # {name of a package without __init__.py: (its __path__, the folders of this machine in it)}
@@ -93,8 +93,8 @@ class Project:
 
     def first(self, name):
         __tracebackhide__ = True
-        if self.look is not None:
-            self.look()
+        if self.update is not None:
+            self.update()
         if name in self.redirects:
             return self._once(name, self._editable)
         spec = self._once(name, self.added.find)
@@ -189,19 +189,19 @@ class Project:
 class AddedFolders:
     """Folders that this process has put on its sys.path, and home has not: `dirname(__file__) + "/lib"`, "../src"."""
 
-    def __init__(self, project, bring, look_in, began):
-        self._project, self._bring, self._look_in = project, bring, look_in
+    def __init__(self, project, bring, find_folder, began):
+        self._project, self._bring, self._find_folder = project, bring, find_folder
         self._began = {entry for entry in sys.path if os.path.isdir(entry) or os.path.basename(entry) == PYTHONS}.union(began)
         self._here, self._homes = "", frozenset()  # home's folder, and those of its own that it lists
         self._digests = {}  # {(name, folder): digest} of modules that are here, or on another machine
-        self._known = {}  # {candidates: (the folder, names in it, its states)}; see Tree.look_in()
+        self._known = {}  # {candidates: (the folder, names in it, its states)}; see Tree.find_folder()
 
     def take(self, listing):
         self._here, self._homes = listing.get("here", ""), frozenset(listing.get("folders", ()))
         self._digests = {(name, folder): digest for name, folder, digest in listing.get("added", ())}
-        looked = listing.get("looked", {})
+        states_now = listing.get("states", {})
         for candidates, (_, _, states) in list(self._known.items()):
-            if states is None or any(looked.get(folder) != state for folder, state in states.items()):
+            if states is None or any(states_now.get(folder) != state for folder, state in states.items()):
                 del self._known[candidates]
 
     def homes(self):
@@ -220,7 +220,7 @@ class AddedFolders:
 
     def find(self, name):
         """The spec of a module that is in such a folder at home, or that this machine has before it on sys.path. None: there is none."""
-        if not self._project.on:  # also in a process that follows its rank, which looks in any case
+        if not self._project.on:  # also in a process that follows its rank, which asks in any case
             return None
         path, first = list(sys.path), None
         before = path.index(LIBRARY) if name in OWN and LIBRARY in path else len(path)
@@ -230,7 +230,7 @@ class AddedFolders:
                 found = self._bring(name, (folder,), self._digests.get((name, folder), UNKNOWN), self._project.home)
                 if found is not None:
                     path[at], first = self._project.place(folder, found), at if first is None else first
-                    _look_again(path[at])
+                    _forget_cached(path[at])
         if first is None or (name in self._project.names and self._homes_come_before(first)):
             return None
         return machinery.PathFinder.find_spec(name, path)
@@ -243,7 +243,7 @@ class AddedFolders:
         if candidates not in self._known:
             self._known[candidates] = "", (), None  # also if the question fails: each import would wait for it
             try:
-                said = self._look_in(candidates)
+                said = self._find_folder(candidates)
                 self._known[candidates] = said.get("folder", ""), {*said.get("names", ()), *said.get("namespaces", ())}, said.get("states")
             except Unavailable:
                 pass
@@ -278,7 +278,7 @@ def _cwd():
         return ""
 
 
-def _look_again(folder):
+def _forget_cached(folder):
     """Files have come into this folder, which Python may have looked at before."""
     finder = sys.path_importer_cache.get(folder)
     if hasattr(finder, "invalidate_caches"):
@@ -296,7 +296,7 @@ class First:
     def find_spec(self, name, path=None, target=None):
         __tracebackhide__ = True
         project = self._project
-        return project.first(name) if (project.on or project.look) and (path is None or name in project.redirects) else None
+        return project.first(name) if (project.on or project.update) and (path is None or name in project.redirects) else None
 
     def find_distributions(self, context=None):
         from importlib.metadata import DistributionFinder, MetadataPathFinder  # slow to import, and rarely needed

@@ -156,7 +156,7 @@ class Lister:
                 old = own, (_in_archive(archive, entry) if archive else _in_folder(entry))
                 self._read[entry] = old
             elif not archive and not is_foreign(entry):
-                _look_again(entry, old[1])
+                _note_inits(entry, old[1])
             return old[1]
         except OSError:
             self._read.pop(entry, None)
@@ -250,7 +250,7 @@ def _kind(folder):
     return PACKAGE if has_init(folder) else "" if is_environment(folder) else NAMESPACE
 
 
-def _look_again(folder, found):
+def _note_inits(folder, found):
     """Folders without __init__.py may have got one, which does not change the folder around them."""
     for name, kind in found.items():
         if kind == NAMESPACE and os.path.isfile(os.path.join(folder, name, "__init__.py")):

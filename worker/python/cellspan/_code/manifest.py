@@ -24,8 +24,8 @@ DATA_MOST = 100 << 20  # bytes of a package's data
 FILES_MOST = 50_000  # files of one name
 FILE_MOST = 4 << 30  # bytes of one file: home needs as much memory while it sends it
 LEFT_MOST = 1_000  # files that are listed as left out
-SECRETS_LOOKED_AT = 100  # folders in one with secrets' name that are looked at for modules
-LOOKED_MOST = 50_000  # entries of folders after which folders without __init__.py are left out
+SECRETS_SCANNED = 100  # folders in one with secrets' name that are looked at for modules
+ENTRIES_MOST = 50_000  # entries of folders after which folders without __init__.py are left out
 WATCHED_ALL = 1_000  # folders; after these, only those with files that go are watched
 ZIPPED = (".zip", ".egg")
 HIDDEN = frozenset((".git", ".hg", ".svn", ".ipynb_checkpoints", ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker"))
@@ -88,7 +88,7 @@ class Hashes:
     @staticmethod
     def _read(path):
         for _ in range(TRIES):
-            own, digest, head = look_through(path)
+            own, digest, head = scan(path)
             if own is not None:
                 young = time.time_ns() - own[1] < YOUNG
                 needs = imports_in(head) if path.endswith(".py") else frozenset()
@@ -96,7 +96,7 @@ class Hashes:
         raise Changing(f"{path} changes while it is read: save it, then run the cell again")
 
 
-def look_through(path):
+def scan(path):
     """(identity, hash, the first bytes) of a file; identity None: it has changed meanwhile."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -141,7 +141,7 @@ class _Walk:
 
     def __init__(self, manifest, hashes, watch):
         self.manifest, self._hashes, self._watch = manifest, hashes, watch
-        self._looked = 0
+        self._entries = 0
         self._data, self._size = [], 0  # [(path, stat), …] of a package, and their bytes
         self._ignores = None
         self._everything = False
@@ -188,7 +188,7 @@ class _Walk:
         identity = own.st_dev, own.st_ino
         if identity in above:  # a link leads back
             return
-        self._looked += len(entries)
+        self._entries += len(entries)
         if not few and any(is_code(entry.name) or (data and self._size <= DATA_MOST and not entry.is_dir()) for entry in entries):
             self._reads(folder)
         for entry in entries:
@@ -215,8 +215,8 @@ class _Walk:
             package = has_init(path)
             if name.lower() in ignores.SECRET_FOLDERS and not _has_code(path):
                 self._leave(path, 0, "folders of this name without modules are never sent")
-            elif self._looked > LOOKED_MOST and not package and not self._everything:
-                self._leave(path, 0, f"a folder without __init__.py, and over {LOOKED_MOST:,} files were looked at before")
+            elif self._entries > ENTRIES_MOST and not package and not self._everything:
+                self._leave(path, 0, f"a folder without __init__.py, and over {ENTRIES_MOST:,} files were looked at before")
             else:
                 self._folder(path, bases, above, data or package)
         elif self._everything:
@@ -312,7 +312,7 @@ def is_code(name):
 
 def _has_code(folder):
     """Is there a file that Python imports in the folder, or in one in it?"""
-    for at, _, names in itertools.islice(os.walk(folder), SECRETS_LOOKED_AT):
+    for at, _, names in itertools.islice(os.walk(folder), SECRETS_SCANNED):
         if any(is_code(name) for name in names):
             return True
     return False

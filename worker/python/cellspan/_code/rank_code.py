@@ -73,7 +73,7 @@ class RankCode:
         self._site = children.Site(os.path.join(folder, "code"), self._tree.folder)
         self._asked = children.known_or_asked(self._tree.entries, self._site.folder)
         self._asked_for_folders = children.folders_asked(self._site.folder)
-        self._project = finders.Project(self._tree.root, self._bring, self._look_in, sys.path)
+        self._project = finders.Project(self._tree.root, self._bring, self._find_folder, sys.path)
         self._with, self._versions, self._paths = {}, {}, {}
         self._placed = {}  # {what a --with names: {file: (hash, state)}}, as this process has left them
         self._notes = {}  # {path of a note: its text}, of this process
@@ -91,10 +91,10 @@ class RankCode:
         self._files_now = None, {}  # what file_now() has found, and for which entries
         os.register_at_fork(after_in_child=self._forked)
         finders.install(self._project)
-        threads.begin("code", children.serve, self._site.listen(), self._tree.bring, self._tree.look_in, lambda: self._project.on)
+        threads.begin("code", children.serve, self._site.listen(), self._tree.bring, self._tree.find_folder, lambda: self._project.on)
 
     def _forked(self):
-        self._project.look = children.follower(self._site.folder, self._project)
+        self._project.update = children.follower(self._site.folder, self._project)
 
     def take(self, listing):
         """listing: the part "code" of FOLLOW; None: home's code stays at home. Brings what the cell is likely to import."""
@@ -218,7 +218,7 @@ class RankCode:
         Refused."""
         self._project.cell_begins()
         self._tree.cell_begins(cell)
-        self._look_in_place()
+        self._refresh_in_place()
         if self._home is None and self._project.on and not self._lines:  # home sends a listing only when it has changed
             self._bring_listed()
         if self._project.on and not self._took:
@@ -233,8 +233,8 @@ class RankCode:
         self._runs = True
         return lines
 
-    def _look_in_place(self):
-        for name, error in self._tree.look_again(self._project.home) if self._project.on else ():
+    def _refresh_in_place(self):
+        for name, error in self._tree.refresh_in_place(self._project.home) if self._project.on else ():
             self._lines.append(f"{name} on {self._host} may be older than the notebook's: {error}")
             if isinstance(error, Late):
                 break  # the others would wait as long
@@ -284,8 +284,8 @@ class RankCode:
             print(f"cellspan: {line}", file=sys.stderr)
         return entry
 
-    def _look_in(self, folders):
-        return self._tree.look_in(folders) if os.getpid() == self._pid else self._asked_for_folders(folders)
+    def _find_folder(self, folders):
+        return self._tree.find_folder(folders) if os.getpid() == self._pid else self._asked_for_folders(folders)
 
     # ---- --with ------------------------------------------------------------------------------------------------------
 

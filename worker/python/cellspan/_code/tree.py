@@ -71,17 +71,17 @@ class Tree:
 
     # ---- names -------------------------------------------------------------------------------------------------------
 
-    def bring(self, name, roots=(), digest="", home="", look=False, keep=False):
+    def bring(self, name, roots=(), digest="", home="", recheck=False, keep=False):
         """The entry of a top-level module, once its files are here as home wants them; see fits(). None: home has no such name, and its files
-        are removed; with `keep`, only if home has their folder. look: its files that are used in place may have changed. Raises Unavailable."""
+        are removed; with `keep`, only if home has their folder. recheck: its files that are used in place may have changed. Raises Unavailable."""
         question = {"name": name, "roots": list(roots)} if roots else {"name": name}
-        return self._bring(key_of(name, roots), question, digest, home, look, keep)
+        return self._bring(key_of(name, roots), question, digest, home, recheck, keep)
 
     def bring_with(self, path, digest):
         """The same for a file or folder of --with."""
         return self._bring(key_of("", (path,)), {"with": path}, digest, "")
 
-    def look_in(self, folders):
+    def find_folder(self, folders):
         """Which names are in the first of these folders that home has: {"folder", "names", "namespaces", "states"}; the first three are missing if
         there is none. states: {folder: what the listing says of it as long as nothing there changes}. Raises Unavailable."""
         said, _ = self._ask("tree", {"folders": list(folders)})
@@ -92,7 +92,7 @@ class Tree:
         said, _ = self._ask("tree", {"seen": [list(one) for one in names]})
         return said["seen"]
 
-    def look_again(self, home):
+    def refresh_in_place(self, home):
         """Brings what is used in place, and was changed on this machine alone. Yields (name, Unavailable) of what could not come. home: as for
         bring()."""
         entries, failed = self.entries.all(), False  # read anew if another rank has brought something
@@ -157,9 +157,9 @@ class Tree:
             pass
         return True
 
-    def _bring(self, key, question, digest, home, look=False, keep=False):
+    def _bring(self, key, question, digest, home, recheck=False, keep=False):
         entry = self.entries.get(key)
-        if fits(entry, digest, home, self._cell) and not (look and changed_in_place(entry)):
+        if fits(entry, digest, home, self._cell) and not (recheck and changed_in_place(entry)):
             return entry
         if self._is_absent(key):
             return None
@@ -169,7 +169,7 @@ class Tree:
         try:
             with self.locked():
                 now = self.entries.get(key)
-                if fits(now, digest, home, self._cell) and not (look and changed_in_place(now)):  # another rank has done it
+                if fits(now, digest, home, self._cell) and not (recheck and changed_in_place(now)):  # another rank has done it
                     return now
                 if self._is_absent(key):
                     return None

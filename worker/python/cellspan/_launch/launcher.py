@@ -22,7 +22,7 @@ CANNOT, FAILED = 2, 1  # exit statuses; launchers/launcher.h
 LOG_LINES, LINE_SHOWN, LOG_SHOWN = 40, 400, 6000
 SECRET, OF_RUN, OF_AGENT = "CELLSPAN_SECRET", "2", "2a"  # protocol/keys.c
 START_TIMEOUT, START_S = "CELLSPAN_START_TIMEOUT", 120.0  # the kernel has checked its value
-LOOK_S = 0.5  # between two looks at the log
+POLL_S = 0.5  # between two reads of the log
 # What an agent takes from the notebook's environment, as from ssh's launcher (launchers/agent_script.c): docs/limits.md lists it.
 PASSED = (
     "CELLSPAN_PRELOAD", "CELLSPAN_SEED", "CELLSPAN_SPOOL_LIMIT", "CELLSPAN_LOG", "CELLSPAN_PORT", "CELLSPAN_DIAL_TIMEOUT", "CELLSPAN_NOTICE",
@@ -92,7 +92,7 @@ class Launch(Reports):
 
     def _limit(self, who, queue, came):
         seconds = float(os.environ.get(START_TIMEOUT) or START_S)
-        while not came.wait(LOOK_S) and not self.over.is_set():
+        while not came.wait(POLL_S) and not self.over.is_set():
             waits = queue and re.search(queue, self._log.text())
             if waits:
                 self.say(waits[0])

@@ -19,7 +19,7 @@ from .launcher import Cannot, Failed, passed_on
 
 LEAST = (2, 10)  # get_accelerator_ids() and the errors that are read here
 INSTALL = 'pip install "ray[default]"'
-CONNECT_S, LOOK_S, END_S = 5, 2, 10
+CONNECT_S, POLL_S, END_S = 5, 2, 10
 DRAIN_S = 30  # of a node without a deadline
 NUMBERS = ("--nodes", "--cpus", "--gpus")
 
@@ -221,7 +221,7 @@ def one_line(error):
 def wait_for(launch, ray, group, bundles):
     """Waits until Ray has the resources, and says what it waits for. False: the kernel wants the end."""
     said = ""
-    while not group.wait(LOOK_S):
+    while not group.wait(POLL_S):
         if launch.over.is_set():
             return False
         table = ray.util.placement_group_table(group)
@@ -262,10 +262,10 @@ class Drains:
     def add(self, number, node):
         self.agents.setdefault(node, []).append(number)
 
-    def look(self):
+    def poll(self):
         if self._ask is None or time.monotonic() < self._due:
             return
-        self._due = time.monotonic() + LOOK_S
+        self._due = time.monotonic() + POLL_S
         for node, deadline in self._draining().items():
             for number in self.agents.get(node, ()) if node not in self._reported else ():
                 self.launch.notice(number, deadline / 1000 - time.time() if deadline else DRAIN_S, "Ray drains the node")
@@ -327,7 +327,7 @@ def start_agents(launch, ray, actors, bundles, drains):
 def watch_agents(launch, ray, running, drains):
     """Until all agents have ended, or the kernel wants the end."""
     while running and not launch.over.is_set():
-        drains.look()
+        drains.poll()
         for ref in ray.wait(list(running), num_returns=1, timeout=0.5)[0]:
             number, name = running.pop(ref)
             try:

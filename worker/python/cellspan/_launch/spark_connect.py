@@ -9,7 +9,7 @@ import re
 from . import spark, spark_slots
 from .._base import spark_tasks
 from .launcher import Cannot, Failed
-from .spark_home import look, run_agents, with_home
+from .spark_home import ask_session, run_agents, with_home
 
 BARRIER, PROFILE = (3, 5), (4, 0)  # the first versions whose mapInArrow() has these
 CORES, PARALLEL = "spark.task.cpus", ("spark.default.parallelism", "spark.sql.leafNodeDefaultParallelism")
@@ -63,7 +63,7 @@ def main(launch, path, options):
 
 def run_stage(launch, home, needs):
     """From the first question to the end of the last agent."""
-    seen = look(launch, home, ASKED)
+    seen = ask_session(launch, home, ASKED)
     check(seen, needs)
     slots = slots_of(seen, needs)
     launch.ranks = launch.ranks or slots or 0
@@ -101,7 +101,7 @@ def wait_for_slots(launch, home, needs, slots, limit):
         if waited >= spark_slots.SAY_AFTER and said != slots:
             said = slots
             launch.say("Spark has %d of %d slots so far" % (slots, launch.ranks))
-        launch.wait(spark_slots.LOOK)
-        slots = slots_of(look(launch, home, ASKED), needs)
-        waited, had = (0.0 if (slots or 0) > had else waited + spark_slots.LOOK), slots or 0
+        launch.wait(spark_slots.POLL)
+        slots = slots_of(ask_session(launch, home, ASKED), needs)
+        waited, had = (0.0 if (slots or 0) > had else waited + spark_slots.POLL), slots or 0
     return slots

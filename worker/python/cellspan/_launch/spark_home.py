@@ -69,10 +69,10 @@ def with_home(launch, path, run, *arguments):
         ended.set()
 
 
-def look(launch, home, names):
+def ask_session(launch, home, names):
     """What home knows of its session. names: of its configuration."""
     with launch.answer_of("the notebook's Spark session"):
-        seen = home.ask({"look": names})
+        seen = home.ask({"session": names})
     if "failed" in seen:
         raise Failed("the notebook's Spark session does not answer: %s" % " ".join(seen["failed"].split())[:400], whole=True)
     return seen

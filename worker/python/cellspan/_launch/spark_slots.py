@@ -7,30 +7,30 @@ from __future__ import annotations
 
 from .launcher import Failed
 
-LOOK = 0.5  # seconds between two looks
+POLL = 0.5  # seconds between two counts
 SAY_AFTER = 10  # seconds without a new slot
 CPUS, CORES, MEMORY = NAMED = "spark.task.cpus", "spark.executor.cores", "spark.executor.memory"
 
 
-def wait_for_slots(launch, look, master, conf, limit, stopped):
-    """Returns how many slots there are when as many as ranks are free, or the end is wanted. look() gives what look() of
+def wait_for_slots(launch, count, master, conf, limit, stopped):
+    """Returns how many slots there are when as many as ranks are free, or the end is wanted. count() gives what slot_counts() of
     _base/spark_tasks.py does. limit: seconds. stopped: the error if the application has ended."""
     most, waited, said, have = -1, 0.0, None, 0
     while not launch.over.is_set():
-        seen = look()
+        seen = count()
         have, busy = seen["slots"], seen["busy"]
         if have - busy >= launch.ranks:
             break
         if seen["stopped"]:
             raise stopped
-        waited = 0.0 if have - busy > most else waited + LOOK
+        waited = 0.0 if have - busy > most else waited + POLL
         most = max(have - busy, most)
         if have and waited >= limit:
             raise Failed(too_few(launch, conf, have, busy, limit), whole=True)
         if said != (have, busy > 0) and (busy or waited >= SAY_AFTER):
             said = have, busy > 0
             launch.say(why_it_waits(launch, conf, master, have, busy, limit))
-        launch.wait(LOOK)
+        launch.wait(POLL)
     return have
 
 

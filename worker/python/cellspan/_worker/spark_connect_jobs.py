@@ -17,14 +17,14 @@ class Connect:
     def __init__(self, session):
         self._session = session
 
-    def look(self, names):
-        return _looked(self._session, names)
+    def answer(self, names):
+        return _answered(self._session, names)
 
     def job(self, asked, tell):
         return ConnectJob(self._session, asked, tell)
 
 
-def _looked(session, names):
+def _answered(session, names):
     """What the engine must know before it starts anything: values of the configuration, and how many cores Spark counts on."""
     try:
         found = {name: session.conf.get(name, None) for name in names}

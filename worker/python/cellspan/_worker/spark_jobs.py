@@ -70,8 +70,8 @@ def _serve(link, session):
         try:
             for line in lines:
                 asked = json.loads(line)
-                if "look" in asked:
-                    tell(session.look(asked["look"]))
+                if "session" in asked:
+                    tell(session.answer(asked["session"]))
                 elif "run" in asked and job is None:
                     job = session.job(asked["run"], tell)
         except (OSError, ValueError):
@@ -123,10 +123,10 @@ class Classic:
     def __init__(self, context):
         self._context = context
 
-    def look(self, names):
+    def answer(self, names):
         """What the engine must know before it starts anything."""
         try:
-            seen = spark_tasks.look(self._context)
+            seen = spark_tasks.slot_counts(self._context)
             if not seen["stopped"] and names:
                 conf = self._context.getConf()
                 seen["conf"] = {name: conf.get(name) for name in names if conf.contains(name)}

@@ -26,7 +26,7 @@ KINDS = {"float32": "float", "float64": "double", "int16": "smallint", "int32": 
          "halffloat": "float", "float": "float", "double": "double"}  # by the names of numpy and of Arrow
 DATASET = "SparkPartitionTorchDataset"
 PARTS = "TorchDistributor._train_on_dataframe requires setting num_processes equal to input spark dataframe partition number."
-LOOKED = 100  # rows that decide the type of a column of lists
+SAMPLE = 100  # rows that decide the type of a column of lists
 EMPTY = "Empty Spark partition is not allowed in TorchDistributor.train_on_dataframe."
 
 _part = None  # the Part of this process, while its function runs
@@ -229,7 +229,7 @@ def _kind_of(column):
 
     kind = str(column.dtype)
     if kind == "object" and len(column) and isinstance(column.iloc[0], (list, tuple, numpy.ndarray)):
-        inner = numpy.result_type(*map(numpy.asarray, column.iloc[:LOOKED])).name
+        inner = numpy.result_type(*map(numpy.asarray, column.iloc[:SAMPLE])).name
         return f"array<{KINDS.get(inner, inner)}>"
     return KINDS.get(kind.lower(), kind)
 
