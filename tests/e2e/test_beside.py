@@ -99,13 +99,13 @@ def test_the_table_of_ranks_has_them_while_they_run(two):
     cell = two.start("def waits():\n    print('waits', flush=True)\n    time.sleep(600)\nlaunch(waits, n=3)")
     two.wait_shown(cell, "waits")
 
-    def aside(code):
+    def at_once(code):
         return two.send("execute_request", {"code": code, "silent": False, "store_history": True}, header={"subshell_id": sub})
 
-    table = two.wait(aside("%ranks")).assert_ok()
+    table = two.wait(at_once("%ranks")).assert_ok()
     group, beside = table.shown.split("beside it, in cell")
     assert "group default: 2 ranks" in group and group.count("idle") == 2 and ": 3 ranks" in beside and beside.count("running") == 3, table.shown
-    rows = two.wait(aside("[(r['rank'], r['state']) for r in cellspan.group().ranks(beside=True)], cellspan.group().size")).assert_ok()
+    rows = two.wait(at_once("[(r['rank'], r['state']) for r in cellspan.group().ranks(beside=True)], cellspan.group().size")).assert_ok()
     assert rows.value == "([(0, 'running'), (1, 'running'), (2, 'running')], 2)"
     assert not cell.ended
     two.control("interrupt_request")

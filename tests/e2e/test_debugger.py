@@ -450,12 +450,12 @@ def test_an_interrupt_at_a_breakpoint_leaves_a_subshells_cell(nb):
     for _ in range(2):
         cell = nb.start(code)
         nb.wait_stopped()
-        aside = sub.start("3 + 3")
+        other = sub.start("3 + 3")
         nb.quiet(0.5)
         nb.control("interrupt_request")
         nb.wait(cell, 60).assert_error("KeyboardInterrupt")
         assert cell.stdout == "" and "b = a + 1" in cell.traceback
-        assert nb.wait(aside, 60).value == "6"
+        assert nb.wait(other, 60).value == "6"
 
 
 def test_an_interrupt_reaches_ranks_though_one_does_not_answer(nb):

@@ -121,9 +121,9 @@ def is_mine(path):
 
 def remove(path):
     """Away at once by its name, and then file by file."""
-    aside = tempfile.mkdtemp(prefix=".old-", dir=os.path.dirname(path))
-    os.rename(path, os.path.join(aside, "it"))
-    shutil.rmtree(aside, ignore_errors=True)
+    removed = tempfile.mkdtemp(prefix=".old-", dir=os.path.dirname(path))
+    os.rename(path, os.path.join(removed, "it"))
+    shutil.rmtree(removed, ignore_errors=True)
 
 
 def sweep(parent, name):

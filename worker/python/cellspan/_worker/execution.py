@@ -7,7 +7,7 @@ from .. import _link
 SHORT = 2000  # characters of an error's text where there may be no memory
 
 
-def aside(call, *args):
+def ignore_errors(call, *args):
     """Calls what belongs to a cell's end but must not replace what the cell did, which may have left no memory, threads or descriptors.
     None: it failed."""
     try:

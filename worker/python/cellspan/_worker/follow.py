@@ -14,7 +14,7 @@ import sys
 from .. import _link
 from .._base.errors import in_words
 from . import environment, mlflow_run, module_paths, reloads, root_logging, torchenv
-from .execution import aside
+from .execution import ignore_errors
 from .wanted import Wanted
 
 LARGEST = 1 << 20  # bytes that a FOLLOW can have
@@ -183,7 +183,7 @@ class Follower:
         if self._autoreload is not None:
             lines += reloads.imported.reload_changed(self._autoreload, self._shell)
         else:
-            lines += aside(reloads.imported.unsaid, self._shell, *(() if self._code is None else (self._code.is_homes,))) or []
+            lines += ignore_errors(reloads.imported.unsaid, self._shell, *(() if self._code is None else (self._code.is_homes,))) or []
         self._say(lines)
 
     def with_home_paths(self, text):

@@ -26,7 +26,7 @@ from .._jupyter.comms import Comms
 from .._jupyter.prepare_jedi import PATIENCE, Jedi
 from . import cpp_builds, environment, idle_questions, reloads, spark_session, spawned
 from .begin import begin_collecting, begin_process, begin_within_limits
-from .execution import Cell, aside, own_error
+from .execution import Cell, ignore_errors, own_error
 from .follow import Lead
 from .home_calls import Calls, may_send_code
 from .publish import to_json
@@ -292,12 +292,12 @@ class Home(Calls):
 
     def _executed(self, cell):
         """The cell is over: sends its reply. Slow work that the user need not wait for comes after the reply."""
-        aside(reloads.imported.note_new)  # their files may change once the user sees the reply
+        ignore_errors(reloads.imported.note_new)  # their files may change once the user sees the reply
         self.answer_cell(cell)
         if self._capturer is not None:
-            aside(functools.partial(self._capturer.ran, cell.code, cell.error is None, hidden=not cell.store_history))
-        aside(self.shell.history_manager.save)
-        aside(self.jedi.nothing_runs)
+            ignore_errors(functools.partial(self._capturer.ran, cell.code, cell.error is None, hidden=not cell.store_history))
+        ignore_errors(self.shell.history_manager.save)
+        ignore_errors(self.jedi.nothing_runs)
 
     def answer_cell(self, cell):
         """Sends the reply."""

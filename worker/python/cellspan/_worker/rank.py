@@ -41,7 +41,7 @@ from . import (
     torch_rendezvous,
     torchenv,
 )
-from .execution import Cell, aside, own_error
+from .execution import Cell, ignore_errors, own_error
 from .follow import Follower
 from .publish import result_json, to_json
 from .remote import described
@@ -250,8 +250,8 @@ class Rank(Worker):
         if cell.error is not None:
             if not post_mortem.is_meant(cell.code):
                 self.failed_cell = cell
-            aside(self._explain, cell, cell.error)
-            aside(self._tell_held, cell)
+            ignore_errors(self._explain, cell, cell.error)
+            ignore_errors(self._tell_held, cell)
             fields["status"] = "error"
             fields["content"] = to_json(cell.error)
             if cell.own_error and cell.error["ename"] != "KeyboardInterrupt":
@@ -260,11 +260,11 @@ class Rank(Worker):
                 print(LOST_CONTEXT.format(self.rank), file=sys.stderr)
         elif cell.bundle is not None and cell.flags & _link.RUN_RESULT:  # other ranks' results are not shown
             fields["result"] = result_json(*cell.bundle)
-        if aside(torchenv.note_world):
+        if ignore_errors(torchenv.note_world):
             fields["flags"] |= _link.DONE_DISTRIBUTED
-        if aside(gpus.take_aborted):
+        if ignore_errors(gpus.take_aborted):
             fields["flags"] |= _link.DONE_ABORTED
-        aside(reloads.imported.note)  # records new modules, whose files may change from now on
+        ignore_errors(reloads.imported.note)  # records new modules, whose files may change from now on
         if cell.error is not None or cell.blob:  # the user's code, or we, may have printed since the streams' end()
             self.streams.flush()
         self._send_done(cell.number, fields, cell.blob, fd, size)
