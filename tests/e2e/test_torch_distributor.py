@@ -75,9 +75,9 @@ def test_what_can_not_be_sent_says_so(book):
 
 @pytest.mark.parametrize("reuse", [False, True])
 def test_scripts(book, tmp_path, reuse):
-    (tmp_path / "helper.py").write_text("TOLD = 'helped'")
+    (tmp_path / "helper.py").write_text("HELPED = 'helped'")
     script = tmp_path / "train.py"
-    script.write_text("import os, sys, helper\nprint(helper.TOLD, __name__, sys.argv[1:], os.environ['WORLD_SIZE'])\n"
+    script.write_text("import os, sys, helper\nprint(helper.HELPED, __name__, sys.argv[1:], os.environ['WORLD_SIZE'])\n"
                       "os.environ['LEFT'] = '1'\nif '--bad' in sys.argv: sys.exit(3)\nif '--fail' in sys.argv: raise KeyError('k')\n")
     run = "TorchDistributor(2, use_gpu=False, reuse=%s).run(%r, " % (reuse, str(script))
     cell = book.ok(run + "'--lr=0.1', 64) is None")

@@ -24,7 +24,7 @@ summed = jax.jit(jax.shard_map(total, mesh=mesh, in_specs=P("ranks"), out_specs=
 from jax.experimental import multihost_utils
 everyone = multihost_utils.process_allgather(np.array([jax.process_index()]))
 """
-TOLD = "jax.process_index(), jax.process_count(), len(jax.devices()), len(jax.local_devices()), np.asarray(summed).tolist(), everyone.ravel().tolist()\n"
+FACTS = "jax.process_index(), jax.process_count(), len(jax.devices()), len(jax.local_devices()), np.asarray(summed).tolist(), everyone.ravel().tolist()\n"
 
 
 def told(n):
@@ -39,16 +39,16 @@ def of_ranks(nb, options, code):
 def test_psum_over_processes_also_in_another_world(nb):
     nb.ok("%ranks stop")
     for n in (2, 3):
-        assert of_ranks(nb, "--fresh -n %d" % n, SUM + TOLD) == told(n)
+        assert of_ranks(nb, "--fresh -n %d" % n, SUM + FACTS) == told(n)
     nb.ok("%ranks stop")
-    assert of_ranks(nb, "-n 2", SUM + TOLD) == told(2)
+    assert of_ranks(nb, "-n 2", SUM + FACTS) == told(2)
     assert of_ranks(nb, "", "np.asarray(jax.jit(jnp.sum)(whole)).item()") == [6.0, 6.0], "JAX stays between cells"
 
 
 @pytest.mark.limit(300)
 def test_a_script(nb, tmp_path):
     script = tmp_path / "sum.py"
-    script.write_text(SUM + "print('=', [" + TOLD.strip() + "])\n")
+    script.write_text(SUM + "print('=', [" + FACTS.strip() + "])\n")
     cell = nb.ok("%%distribute -n 2 %s" % script, limit=150)
     for rank, of_rank in enumerate(told(2)):
         assert [line for line in by_rank(cell.stdout)[rank] if line.startswith("=")] == ["= %s" % list(of_rank)], cell.shown

@@ -76,7 +76,7 @@ def test_a_variable_of_one_cell_is_gone_in_the_next(ranks):
 AFTER = "import cellspan._worker.rank as r\ndef none(*args, **named): raise MemoryError\n"
 
 
-@pytest.mark.parametrize("broken", ["r.reloads.imported.note = none", "r.torchenv.note_world = none", "r.Rank._explain = none", "r.Rank._tell_held = none",
+@pytest.mark.parametrize("broken", ["r.reloads.imported.note = none", "r.torchenv.note_world = none", "r.Rank._explain = none", "r.Rank._add_held_gpu_memory = none",
                                     "r.Origins.gone = none", "r.Origins.assigned = none", "r.torch_errors.explain = none"])
 def test_what_a_rank_does_after_a_cell_never_replaces_its_error(ranks, broken):
     """As where the cell has left no memory."""

@@ -20,7 +20,7 @@ from .fingerprints import LARGE, Known, size_of, unchanged
 EACH_TIME = "_cellspan_"  # ranks delete names that begin so after their use, so these are sent each time
 NAME = EACH_TIME + "buffers"  # a number is added
 ALONE = 8  # this many buffers of a call are groups of their own: usually the arrays among its arguments, and not all layers of a model
-TOLD = 8  # messages that tell ranks that a group is gone; a rank that has missed them frees it when its name is used again
+RELEASES_SENT = 8  # messages that tell ranks that a group is gone; a rank that has missed them frees it when its name is used again
 
 
 def is_group(name):
@@ -74,9 +74,9 @@ class CallBuffers:
 
     def gone(self):
         """The names of groups that ranks need not keep."""
-        gone = [group for group in self._groups.values() if group.key is None and group.told < TOLD]
+        gone = [group for group in self._groups.values() if group.key is None and group.releases < RELEASES_SENT]
         for group in gone:
-            group.told += 1
+            group.releases += 1
         return [group.name for group in gone]
 
     def known(self, name):
@@ -98,13 +98,13 @@ class CallBuffers:
 
 class _Group:
     """key: the keys of its buffers; None: it is gone. owners: functions that say whether the owner of a buffer is alive. pickled: a
-    reference to the last call's Pickled; at: the indexes of the group's buffers in it. told: how often ranks were told that it is gone."""
+    reference to the last call's Pickled; at: the indexes of the group's buffers in it. releases: how often ranks were told that it is gone."""
 
-    __slots__ = ("name", "key", "owners", "known", "pickled", "at", "told")
+    __slots__ = ("name", "key", "owners", "known", "pickled", "at", "releases")
 
     def __init__(self, name, key=None, owners=(), known=None):
         self.name, self.key, self.owners, self.known = name, key, owners, known
-        self.pickled, self.at, self.told = None, (), 0
+        self.pickled, self.at, self.releases = None, (), 0
 
 
 def _grouped(buffers):

@@ -22,7 +22,7 @@ import types
 AGENT = "cellspan-agent"
 INSIDE = os.path.join("libexec", "cellspan", AGENT)
 ASKED_S = 15  # a Python that is stuck is not asked longer: launchers/agent_script.c
-HELD = "_cellspan_sent"  # a name in sys.modules: each exec of this text has globals of its own
+SENT_FOLDERS = "_cellspan_sent"  # a name in sys.modules: each exec of this text has globals of its own
 
 
 def version_of(path):
@@ -82,7 +82,7 @@ def hold(folder):
 
 def held():
     """{(name, process): (folder, lock)}."""
-    return sys.modules.setdefault(HELD, types.ModuleType(HELD)).__dict__.setdefault("folders", {})
+    return sys.modules.setdefault(SENT_FOLDERS, types.ModuleType(SENT_FOLDERS)).__dict__.setdefault("folders", {})
 
 
 def release():

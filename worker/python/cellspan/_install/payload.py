@@ -30,7 +30,7 @@ PACKAGES = "lib/cellspan/packages"  # others', which _worker/__main__.py puts at
 NEEDED = {"IPython": "ipython", "comm": "comm", "cloudpickle": "cloudpickle", "matplotlib_inline": "matplotlib-inline", "traitlets": "traitlets"}
 # What these packages require, and ranks don't use: for completion at a terminal, and, compiled, to recognise the terminal.
 LEFT_OUT = ("jedi", "parso", "psutil")
-TOLD = ("METADATA", "PKG-INFO", "")  # what tells of a package; the last: its .egg-info is a file
+METADATA_FILES = ("METADATA", "PKG-INFO", "")  # one of these describes a package; the last: its .egg-info is a file
 PYTHON = "%d.%d" % sys.version_info[:2]
 # A folder that is left of a removed package is none: it is imported as a namespace, without a file.
 LACKS = ("import sys, importlib.util as u; sys.path[:1] == [''] and sys.path.pop(0); "
@@ -148,7 +148,7 @@ def closure(paths):
         if name in found or name in LEFT_OUT:
             continue
         # A folder without a file that tells of the package is left of one that was removed.
-        one = next((one for one in metadata.distributions(name=name, path=paths) if any(map(one.read_text, TOLD))), None)
+        one = next((one for one in metadata.distributions(name=name, path=paths) if any(map(one.read_text, METADATA_FILES))), None)
         if one:  # else it is for another system
             found[name] = one
             todo += [re.match(r"[\w.-]+", text)[0] for text in one.requires or () if not re.search(r"\bextra\s*==", text)]

@@ -56,7 +56,7 @@ LOST_CONTEXT = (
     "rank {0} can't use its GPU any more: after such an error, CUDA does not work again in the same process. %ranks restart -r {0} "
     "starts a new one, without its variables"
 )
-HELD = (
+HELD_GPU_MEMORY = (
     "what the failed cell holds of the GPU's memory stays until the next distributed cell begins: %debug -r RANK looks at its "
     "variables, %ranks free frees it now"
 )
@@ -251,7 +251,7 @@ class Rank(Worker):
             if not post_mortem.is_meant(cell.code):
                 self.failed_cell = cell
             ignore_errors(self._explain, cell, cell.error)
-            ignore_errors(self._tell_held, cell)
+            ignore_errors(self._add_held_gpu_memory, cell)
             fields["status"] = "error"
             fields["content"] = to_json(cell.error)
             if cell.own_error and cell.error["ename"] != "KeyboardInterrupt":
@@ -321,11 +321,11 @@ class Rank(Worker):
             os.close(fd)
         return -1, 0, f"{', '.join(values)} can't be sent home: {why}"
 
-    def _tell_held(self, cell):
+    def _add_held_gpu_memory(self, cell):
         """The last line of an error, if the functions in which the cell failed may hold GPU memory."""
         cuda = getattr(sys.modules.get("torch"), "cuda", None)
         if cuda is not None and cuda.is_initialized() and cuda.memory_allocated() and failed_in_function(cell.result and cell.result.error_in_exec):
-            cell.error["traceback"] = [*cell.error["traceback"], HELD]
+            cell.error["traceback"] = [*cell.error["traceback"], HELD_GPU_MEMORY]
 
     def let_go(self, whole=False):
         """Frees the variables of the functions in which the last cell has failed. whole: all that refers to its error, too; else
