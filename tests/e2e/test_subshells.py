@@ -403,6 +403,54 @@ def test_endless_text_holds_nobody_up(nb, sub):
     assert lines[:1000] == [f"line {k}" for k in range(1000)]
 
 
+SLOW = "class Slow(Exception):\n    def %s\ndef thrower():\n    raise Slow('why')\n"
+NEVER = "while True:\n            time.sleep(0.01)"
+
+
+@pytest.mark.parametrize("method", [
+    "__str__(self):\n        " + NEVER,
+    "__str__(self):\n        for k in range(3):\n            try:\n                while True: time.sleep(0.01)\n            except BaseException: pass\n"
+    "        " + NEVER,
+    "_render_traceback_(self):\n        " + NEVER,
+    "__notes__(self):\n        " + NEVER + "\n    __notes__ = property(__notes__)",
+], ids=["text", "catches", "traceback", "notes"])
+def test_an_error_whose_formatting_never_ends(nb, sub, gate, method):
+    """As in the main shell, which computes meanwhile: its text or its formatting is left out, and what is known of it comes."""
+    main = nb.start("print('begun')\n" + gate.code + "'main'")
+    nb.wait_shown(main, "begun")
+    cell = sub.run("import time\n" + SLOW % method + "thrower()", 120).assert_error("Slow")
+    assert cell.error["traceback"] == cell.reply["traceback"] and "in thrower" in cell.traceback, cell.reply
+    assert ("<str() failed>" in cell.reply["evalue"]) == ("__str__" in method), cell.reply
+    assert "TooSlow" not in cell.shown and "TooSlow" not in cell.traceback
+    sub.run("1 / 0").assert_error("ZeroDivisionError")
+    assert sub.ok("1 + 1").value == "2"
+    gate.open()
+    assert nb.wait(main).assert_ok().value == "'main'"
+
+
+def test_an_interrupt_does_not_replace_an_error_that_is_being_shown(nb, sub):
+    cell = sub.start("import time\n" + SLOW % "__str__(self):\n        print('in', flush=True)\n        until = time.monotonic() + 1\n"
+                     "        while time.monotonic() < until: time.sleep(0.01)\n        return 'slow'" + "thrower()")
+    nb.until(lambda: "in" in cell.stdout, 60)
+    nb.km.interrupt_kernel()
+    assert nb.wait(cell, 60).assert_error("Slow").reply["evalue"] == "slow"
+    assert sub.ok("1 + 1").value == "2"
+    cell = sub.start("print(get_ipython().showtraceback)\ntry:\n    thrower()\nexcept Slow:\n    get_ipython().showtraceback()\nwhile True: time.sleep(0.01)")
+    nb.until(lambda: "in\n" in cell.stdout, 60)
+    nb.km.interrupt_kernel()
+    nb.wait(cell, 60).assert_error("KeyboardInterrupt")
+    assert "Slow: slow" in cell.shown, cell.shown
+
+
+def test_an_error_that_a_thread_shows_and_that_never_ends(nb):
+    """Home's own threads, and ranks'."""
+    for where in ("", "%%distribute -n 2\n"):
+        cell = nb.run(where + "import threading, time\n" + SLOW % ("__str__(self):\n        " + NEVER) +
+                      "def shows():\n    try:\n        thrower()\n    except Slow:\n        get_ipython().showtraceback()\n    print('it goes', 'on')\n"
+                      "thread = threading.Thread(target=shows)\nthread.start()\nthread.join()", 120).assert_ok()
+        assert "it goes on" in cell.stdout and "<str() failed>" in cell.shown and "in thrower" in cell.shown, cell.shown
+
+
 def test_status_says_busy_while_a_subshell_runs(nb, sub, gate):
     cell = sub.start("print('begun', flush=True)\n" + gate.code)
     nb.until(lambda: cell.stdout, 60)

@@ -42,29 +42,39 @@ struct worker_link *own_link(PyObject *module)
     return &state_of(module)->link;
 }
 
+struct flusher *own_flusher(PyObject *module)
+{
+    return &state_of(module)->flusher;
+}
+
 /* ---- the flusher calls Python ---- */
 
-/* Calls *what, a Python callable in the module state. The interpreter's lock is held, so that
- * nobody replaces it meanwhile. */
+/* Calls *what, a Python callable in the module state. The caller holds the interpreter's lock, so
+ * that nobody replaces it meanwhile. */
 static void call_python(PyObject *const *what)
 {
-    const PyGILState_STATE gil = PyGILState_Ensure();
     PyObject *r = *what ? PyObject_CallObject(*what, NULL) : NULL;
 
     if (!r)
         PyErr_Clear(); /* ignore it: the user may have closed or replaced the stream */
     Py_XDECREF(r);
-    PyGILState_Release(gil);
 }
 
 static void flush_python(void *arg)
 {
+    const PyGILState_STATE gil = PyGILState_Ensure();
+
+    thread_limits_due();
     call_python(&((struct state *)arg)->flush);
+    PyGILState_Release(gil);
 }
 
 static void subshells_python(void *arg)
 {
+    const PyGILState_STATE gil = PyGILState_Ensure();
+
     call_python(&((struct state *)arg)->subshells);
+    PyGILState_Release(gil);
 }
 
 /* ---- the debugger ---- */
@@ -181,32 +191,6 @@ static PyObject *recv_(PyObject *module, PyObject *args)
     return out;
 }
 
-/* Sleeps until the descriptor is ready. 1: it is; 0: the time is over; -1: a signal handler raised
- * a Python exception. */
-static int wait_fd(int fd, short events, double seconds)
-{
-    const uint64_t begin_ns = clock_now(&clock_system);
-
-    for (;;) {
-        struct pollfd watch = { .fd = fd, .events = events };
-        const double left = seconds - 1e-9 * (double)(clock_now(&clock_system) - begin_ns);
-        const int ms = seconds < 0  ? -1
-                       : left < 0   ? 0
-                       : left > 1e6 ? 1000000000
-                                    : (int)(left * 1000 + 0.999);
-        int rc;
-
-        Py_BEGIN_ALLOW_THREADS rc = poll(&watch, 1, ms);
-        Py_END_ALLOW_THREADS if (rc >= 0) return rc > 0;
-        if (errno != EINTR) {
-            PyErr_SetFromErrno(PyExc_OSError);
-            return -1;
-        }
-        if (PyErr_CheckSignals() < 0)
-            return -1;
-    }
-}
-
 static PyObject *wait_(PyObject *module, PyObject *args)
 {
     struct state *s = state_of(module);
@@ -219,7 +203,7 @@ static PyObject *wait_(PyObject *module, PyObject *args)
         PyErr_SetString(s->dead, "this process is not a worker of cellspan");
         return NULL;
     }
-    rc = wait_fd(s->link.wake[0], POLLIN, seconds);
+    rc = pause_for(s->link.wake[0], POLLIN, seconds);
     return rc < 0 ? NULL : PyBool_FromLong(rc);
 }
 
@@ -265,7 +249,7 @@ int own_send(PyObject *module, const struct buf *b, int blob_fd)
             PyErr_SetString(s->dead, err.text);
             return -1;
         }
-        if (wait_fd(s->link.fd, POLLOUT, -1) < 0)
+        if (pause_for(s->link.fd, POLLOUT, -1) < 0)
             return -1;
     }
 }
@@ -457,6 +441,7 @@ static PyObject *after_fork_child(PyObject *module, PyObject *Py_UNUSED(none))
     finds_forked(&s->finds);
     live_stacks_forked();
     steps_forked();
+    thread_limits_forked();
     flusher_forked(&s->flusher);
     Py_RETURN_NONE;
 }

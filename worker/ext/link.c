@@ -334,6 +334,11 @@ int link_start(struct worker_link *l, int fd, struct err *err)
     return 0;
 }
 
+bool link_is_main(const struct worker_link *l)
+{
+    return pthread_equal(pthread_self(), l->main_thread);
+}
+
 static void drop_inbox(struct worker_link *l)
 {
     struct packet p;

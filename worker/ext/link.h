@@ -81,7 +81,8 @@ MUST_USE int link_init(struct worker_link *l, struct err *err);
 /* Takes ownership of fd and starts the I/O thread. The calling thread becomes main_thread. On
  * failure the caller keeps fd. */
 MUST_USE int link_start(struct worker_link *l, int fd, struct err *err);
-void link_stop(struct worker_link *l); /* Ends the I/O thread and closes the socket. */
+bool link_is_main(const struct worker_link *l); /* Is the calling thread main_thread? */
+void link_stop(struct worker_link *l);          /* Ends the I/O thread and closes the socket. */
 /* For the child of a fork: forgets threads and locks, closes the socket. Later sends fail. */
 void link_forked(struct worker_link *l);
 

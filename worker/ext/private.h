@@ -35,9 +35,7 @@ extern PyMethodDef memory_methods[];
 extern PyMethodDef unshared_methods[];
 
 /* ---- process_calls.c ---- */
-/* fork(), die_with_parent(), stack(), raise_in(), stdio(), closed() and outlive() of
- * cellspan._link.
- */
+/* fork(), die_with_parent(), stack(), stdio(), closed() and outlive() of cellspan._link. */
 extern PyMethodDef process_methods[];
 
 /* ---- shared.c ---- */
@@ -96,15 +94,23 @@ extern PyMethodDef convert_methods[];
 
 /* ---- _link.c ---- */
 struct worker_link;
+struct flusher;
 struct worker_link *own_link(PyObject *module); /* the module's own */
+struct flusher *own_flusher(PyObject *module);
 /* Sends a message whole or not at all: threads need no lock; an interrupted call sent nothing.
  * blob_fd is borrowed; -1: none. -1 with a Python exception. */
 MUST_USE int own_send(PyObject *module, const struct buf *b, int blob_fd);
 
 /* ---- limits.c ---- */
-/* Adds within() and why() of cellspan._link, a time limit for what the main thread does, and
- * limit_held(), which names the system's. -1 with a Python exception. */
+/* Adds within() and why() of cellspan._link, a time limit for what a thread does, mask(), unmask()
+ * and raise_in(), which interrupts other threads than the main one, and limit_held(), which names
+ * the system's. -1 with a Python exception. */
 MUST_USE int limits_add(PyObject *module);
+/* Raises an exception in the threads whose limit is over. The flusher calls it, which has the
+ * interpreter's lock then: so no thread is started for it. */
+void thread_limits_due(void);
+void thread_limits_forked(void); /* for the child of a fork, which has no other threads */
+#define THREAD_LIMITS_MAX 64     /* at once; those beyond have no limit */
 
 /* ---- step_count.c ---- */
 /* The steps of a rank's cell, which cellspan.step() counts. The kernel asks for their number
@@ -131,5 +137,8 @@ struct pause {
 struct deadline pause_begin(struct pause *p, double seconds);
 /* Takes the lock again. true: an exception is set, regardless of the call's result. */
 bool pause_end(struct pause *p);
+/* Sleeps until the descriptor is ready. 1: it is; 0: the time is over; -1: a signal handler raised
+ * a Python exception. */
+MUST_USE int pause_for(int fd, short events, double seconds);
 
 #endif

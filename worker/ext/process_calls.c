@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* process_calls.c - fork(), die_with_parent(), stack(), raise_in(), stdio() and closed() of
- * cellspan._link (declared in private.h). */
+/* process_calls.c - fork(), die_with_parent(), stack(), stdio() and closed() of cellspan._link
+ * (declared in private.h). */
 #include "worker/ext/collective.h"
 #include "worker/ext/flusher.h"
 #include "worker/ext/private.h"
@@ -52,16 +52,6 @@ static PyObject *stack(PyObject *Py_UNUSED(module), PyObject *args)
     Py_RETURN_NONE;
 }
 
-static PyObject *raise_in(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    PyObject *exception;
-    unsigned long thread;
-
-    if (!PyArg_ParseTuple(args, "kO", &thread, &exception))
-        return NULL;
-    return PyBool_FromLong(PyThreadState_SetAsyncExc(thread, exception));
-}
-
 static PyObject *stdio(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     if (!flusher_stdio_waits())
@@ -110,8 +100,6 @@ PyMethodDef process_methods[] = {
       "die_with_parent(signal): the system sends it when the parent ends (Linux)." },
     { "stack", stack, METH_VARARGS,
       "stack(fd): write the C stack to fd on a fatal signal. Call it before faulthandler.enable()." },
-    { "raise_in", raise_in, METH_VARARGS,
-      "raise_in(thread, exception): the thread raises it at its next step in Python." },
     { "stdio", stdio, METH_NOARGS, "Flush C's stdout." },
     { "closed", closed, METH_NOARGS,
       "closed() -> those of the descriptors 1 and 2 that are not open." },

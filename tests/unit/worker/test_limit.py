@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A time limit for what the main thread does. Each test has a process of its own, since a process can have only one link."""
+"""A time limit for what a thread does. Each test has a process of its own, since a process can have only one link."""
 
 from test_link import run
 
@@ -110,13 +110,116 @@ with Limit() as limit:
 """) == "True\n"
 
 
-def test_another_thread_has_no_limit():
-    assert run(BEGIN + """
+THREAD = """
+def in_thread(call):
+    thread = threading.Thread(target=call)
+    thread.start()
+    while thread.is_alive():
+        thread.join(0.01)
+def spin():
+    while True:
+        time.sleep(0.001)
+def stubborn(left):
+    while left[0]:
+        try:
+            spin()
+        except BaseException:
+            left[0] -= 1
+    spin()
+"""
+
+
+def test_another_thread_has_a_limit_too():
+    assert run(BEGIN + THREAD + """
 def other():
     with Limit() as limit:
-        limit.run(0.01, time.sleep, 0.3)
+        for call, *rest in ((spin,), (stubborn, [3])):
+            try:
+                limit.run(0.1, call, *rest)
+            except TooSlow:
+                print('ended', rest, limit.noted)
+        print(limit.run(600, max, 1, 2, key=lambda x: -x))
+in_thread(other)
+""") == "ended [] False\nended [[0]] False\n1\n"
+
+
+def test_a_limit_in_a_thread_starts_none():
+    assert run(BEGIN + THREAD + """
+def none(*args, **kwargs):
+    raise RuntimeError("can't start new thread")
+def other():
+    _thread.start_new_thread = none
+    tasks = len(os.listdir('/proc/self/task'))
+    try:
+        Limit.run(0.1, spin)
+    except TooSlow:
+        print('ended', len(os.listdir('/proc/self/task')) == tasks)
+in_thread(other)
+""") == "ended True\n"
+
+
+def test_nothing_is_raised_in_a_thread_after_the_call():
+    """The time is over just when the call returns."""
+    assert run(BEGIN + THREAD + """
+def until(at):
+    while time.monotonic() < at:
+        pass
+def other():
+    for i in range(60):
+        try:
+            Limit.run(0.02, until, time.monotonic() + 0.02 + i * 1e-3)
+        except TooSlow:
+            pass
+    until(time.monotonic() + 0.5)
     print('through')
-thread = threading.Thread(target=other)
-thread.start()
-thread.join()
+in_thread(other)
 """) == "through\n"
+
+
+def test_an_interrupt_of_a_thread_is_noted_and_comes_afterwards():
+    assert run(BEGIN + THREAD + """
+def other():
+    here = threading.get_ident()
+    try:
+        with Limit() as limit:
+            with Limit() as inner:
+                inner.run(600, cellspan._link.raise_in, here, KeyboardInterrupt)
+            print(inner.noted, limit.noted)
+            inner.interrupt()
+        print(limit.noted)
+        limit.interrupt()
+        spin()
+    except KeyboardInterrupt:
+        print('raised')
+    try:
+        Limit.run(600, cellspan._link.raise_in, here, KeyboardInterrupt)
+        spin()
+    except KeyboardInterrupt:
+        print('raised')
+import cellspan
+in_thread(other)
+""") == "True False\nTrue\nraised\nraised\n"
+
+
+def test_threads_have_limits_of_their_own_and_more_than_can_be_kept_have_none():
+    assert run(BEGIN + THREAD + """
+ended = []
+def other(seconds):
+    try:
+        Limit.run(seconds, spin)
+    except TooSlow:
+        ended.append(seconds)
+threads = [threading.Thread(target=other, args=(seconds,)) for seconds in (0.4, 0.1, 0.7)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+def many():
+    limits = [Limit().__enter__() for _ in range(100)]
+    print(Limit.run(0.01, max, 1, 2))
+    for limit in reversed(limits):
+        limit.__exit__()
+    other(0.2)
+in_thread(many)
+print(sorted(ended))
+""") == "2\n[0.1, 0.2, 0.4, 0.7]\n"

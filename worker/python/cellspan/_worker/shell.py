@@ -9,7 +9,6 @@ import errno
 import importlib.util
 import os
 import re
-import signal
 import subprocess
 import sys
 import threading
@@ -238,7 +237,7 @@ class ZMQInteractiveShell(InteractiveShell):
         finally:
             self._shown.ends = kept
             if limit.noted and caller.f_code.co_name not in ("run_code", "run_ast_nodes", "run_cell_async"):
-                signal.raise_signal(signal.SIGINT)
+                limit.interrupt()
             elif limit.noted and self.worker.cell is not None:
                 self.worker.cell.own_error = not self.worker.cell.interrupted
                 self.worker.cell.interrupted = True
