@@ -20,6 +20,7 @@
     X(LINES, flags, LINES_PROGRESS, 2)                                                             \
     X(DIAL, role, DIAL_PARENT, 0)                                                                  \
     X(DIAL, role, DIAL_BLOBS, 1)                                                                   \
+    X(DIAL, role, DIAL_BLOBS_ANEW, 2)                                                              \
     X(LOGS, flags, LOGS_MORE, 1)                                                                   \
     X(LOGS, flags, LOGS_LOST, 2)                                                                   \
     X(REQUEST, flags, REQUEST_SILENT, 1)                                                           \

@@ -68,7 +68,7 @@ static void on_busy(void *arg, bool busy)
 
 int agents_blobs_init(struct agents_blobs *b, struct to_agents *out, struct err *err)
 {
-    const struct blob_schedule_ops ops = { on_send, on_peer, on_busy, b };
+    const struct blob_schedule_ops ops = { on_send, on_peer, on_busy, out->clock, b };
 
     *b = (struct agents_blobs){ .out = out, .local = LOCAL_BLOBS_INIT, .socket = -1 };
     return (b->schedule = blob_schedule_create(&ops, err)) ? 0 : -1;

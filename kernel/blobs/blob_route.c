@@ -57,6 +57,20 @@ void blob_send_drop(struct blob_schedule *s, uint64_t blob, const unsigned *node
         s->ops.send(s->ops.arg, nodes, n, &m);
 }
 
+/* Tells the sender to listen for the receiver. false: one of them can't be reached by others. */
+static bool send_open(struct blob_schedule *s, const struct direct_link *link)
+{
+    struct span m = { .kind = SPAN_OPEN, .v[F_OPEN_NODE].u64 = link->receiver };
+    struct blob_peer peer;
+
+    if (!s->ops.peer(s->ops.arg, link->sender, &peer) ||
+        !s->ops.peer(s->ops.arg, link->receiver, &peer))
+        return false;
+    m.v[F_OPEN_KEY].s = slice_of(peer.key, 32);
+    blob_send_to(s, link->sender, &m);
+    return true;
+}
+
 int blob_schedule_reserve(struct blob_schedule *s, size_t n, struct err *err)
 {
     unsigned *node;
@@ -93,23 +107,35 @@ void blob_route_by_kernel(struct blob_schedule *s, const struct blob_entry *e, s
     blob_send_ship(s, e, sender, r->node, true);
 }
 
-/* false: there is no direct link between the two, and there can't be one. */
+void blob_link_anew(struct blob_schedule *s, struct direct_link *link)
+{
+    if (send_open(s, link))
+        link->state = DIRECT_LINK_OPENING;
+}
+
+/* The link of a blob from sender to receiver; NULL: there is none now. A blob does not wait for a
+ * link that has failed before: what can't be reached is often noticed only after seconds. */
+static struct direct_link *link_for(struct blob_schedule *s, unsigned sender, unsigned receiver)
+{
+    struct direct_link *link = direct_links_get(&s->links, sender, receiver);
+
+    if (!link) {
+        if ((link = direct_links_add(&s->links, sender, receiver)) && send_open(s, link))
+            return link;
+        s->links.n -= link != NULL;
+        return NULL;
+    }
+    if (direct_link_is_due(link, clock_now(s->ops.clock)))
+        blob_link_anew(s, link);
+    return link->anew && link->state != DIRECT_LINK_UP ? NULL : link;
+}
+
+/* false: there is no direct link between the two now. */
 static bool by_link(struct blob_schedule *s, const struct blob_entry *e, struct replica *r,
                     unsigned sender)
 {
-    struct direct_link *link = direct_links_get(&s->links, sender, r->node);
-    struct blob_peer peer;
-    struct span m = { .kind = SPAN_OPEN, .v[F_OPEN_NODE].u64 = r->node };
-
-    if (link && link->state == DIRECT_LINK_BAD)
+    if (!link_for(s, sender, r->node))
         return false;
-    if (!link) {
-        if (!s->ops.peer(s->ops.arg, sender, &peer) || !s->ops.peer(s->ops.arg, r->node, &peer) ||
-            !direct_links_add(&s->links, sender, r->node))
-            return false;
-        m.v[F_OPEN_KEY].s = slice_of(peer.key, 32);
-        blob_send_to(s, sender, &m);
-    }
     r->sender = sender;
     r->by_kernel = r->in_stream = r->started = false;
     blob_route_begin(s, e, r);

@@ -82,6 +82,8 @@ void blob_send_drop(struct blob_schedule *s, uint64_t blob, const unsigned *node
 
 /* ---- routes ---- */
 
+/* A link that has failed is tried anew; blobs take it once it is up. */
+void blob_link_anew(struct blob_schedule *s, struct direct_link *link);
 /* Tells the sender to begin, if the direct link is up and the receiver is ready. */
 void blob_route_begin(struct blob_schedule *s, const struct blob_entry *e, struct replica *r);
 void blob_route_by_kernel(struct blob_schedule *s, const struct blob_entry *e, struct replica *r,

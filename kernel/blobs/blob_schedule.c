@@ -253,6 +253,12 @@ void blob_schedule_resumed(struct blob_schedule *s, unsigned node)
             to_resumed(s, e, r);
         from_resumed(s, e, node);
     }
+    for (size_t i = 0; i < s->links.n; i++) {
+        struct direct_link *link = &s->links.link[i];
+
+        if (link->state == DIRECT_LINK_BAD && (link->sender == node || link->receiver == node))
+            blob_link_anew(s, link);
+    }
 }
 
 void blob_schedule_stop(struct blob_schedule *s)
@@ -373,9 +379,13 @@ static void link_failed(struct blob_schedule *s, struct direct_link *link, struc
 {
     const unsigned sender = link->sender, receiver = link->receiver;
 
-    log_warn("blobs", "no link from node %u to node %u, so the kernel passes blobs on: %.*s",
-             sender, receiver, SLICE_ARG(why));
-    link->state = DIRECT_LINK_BAD;
+    if (link->anew && link->state != DIRECT_LINK_UP)
+        log_info("blobs", "still no link from node %u to node %u: %.*s", sender, receiver,
+                 SLICE_ARG(why));
+    else
+        log_warn("blobs", "no link from node %u to node %u, so the kernel passes blobs on: %.*s",
+                 sender, receiver, SLICE_ARG(why));
+    direct_link_failed(link, clock_now(s->ops.clock));
     for (size_t i = 0; i < s->table.n; i++) {
         struct blob_entry *e = &s->table.entry[i];
         struct replica *r = blob_entry_at(e, receiver);
@@ -388,7 +398,10 @@ static void link_failed(struct blob_schedule *s, struct direct_link *link, struc
 
 static void link_up(struct blob_schedule *s, struct direct_link *link)
 {
-    link->state = DIRECT_LINK_UP;
+    if (link->anew)
+        log_info("blobs", "there is a link from node %u to node %u again", link->sender,
+                 link->receiver);
+    direct_link_up(link, clock_now(s->ops.clock));
     for (size_t i = 0; i < s->table.n; i++) {
         struct replica *r = blob_entry_at(&s->table.entry[i], link->receiver);
 
@@ -401,7 +414,7 @@ static void dial(struct blob_schedule *s, struct direct_link *link, unsigned por
 {
     struct span m = { .kind = SPAN_DIAL,
                       .v[F_DIAL_NODE].u64 = link->sender,
-                      .v[F_DIAL_ROLE].u64 = DIAL_BLOBS };
+                      .v[F_DIAL_ROLE].u64 = link->anew ? DIAL_BLOBS_ANEW : DIAL_BLOBS };
     struct buf endpoints = BUF_INIT;
     struct blob_peer peer;
 
@@ -418,13 +431,30 @@ static void dial(struct blob_schedule *s, struct direct_link *link, unsigned por
     buf_release(&endpoints);
 }
 
+/* The link has ended, says its sender, which was to send this blob on it. It says so for each blob:
+ * if the link is a new one meanwhile, or the blob goes another way, that is no news. */
+static void on_link_ended(struct blob_schedule *s, unsigned node, const struct span *m)
+{
+    const unsigned receiver = (unsigned)m->v[F_OPENED_NODE].u64;
+    struct direct_link *link = direct_links_get(&s->links, node, receiver);
+    const struct blob_entry *e = blob_table_get(&s->table, m->blob);
+    const struct replica *r = e ? blob_entry_at(e, receiver) : NULL;
+
+    if (link && link->state == DIRECT_LINK_UP && r && !r->by_kernel && r->sender == node)
+        link_failed(s, link, m->v[F_OPENED_ERROR].s);
+}
+
 /* OPENED: the sender listens, or it can't, or the link has ended. */
 static bool on_opened(struct blob_schedule *s, unsigned node, const struct span *m)
 {
     struct direct_link *link = direct_links_get(&s->links, node, (unsigned)m->v[F_OPENED_NODE].u64);
     const struct slice error = m->v[F_OPENED_ERROR].s;
 
-    if (!link || (link->state != DIRECT_LINK_OPENING && !error.n))
+    if (m->blob) {
+        on_link_ended(s, node, m);
+        return true;
+    }
+    if (!link || link->state != DIRECT_LINK_OPENING)
         return false;
     if (error.n)
         link_failed(s, link, error);

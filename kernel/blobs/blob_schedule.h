@@ -7,6 +7,7 @@
 #ifndef KERNEL_BLOBS_BLOB_SCHEDULE_H
 #define KERNEL_BLOBS_BLOB_SCHEDULE_H
 
+#include "base/clock.h"
 #include "protocol/span.h"
 
 /* bytes; for smaller blobs direct links between nodes are not worth it */
@@ -30,6 +31,7 @@ struct blob_schedule_ops {
     bool (*peer)(void *arg, unsigned node, struct blob_peer *out);
     /* true: large blobs begin to pass through the kernel. false: all have passed. May be NULL. */
     void (*busy)(void *arg, bool on);
+    const struct clock *clock; /* borrowed */
     void *arg;
 };
 
@@ -55,11 +57,11 @@ void blob_schedule_drop(struct blob_schedule *s, uint64_t blob);
 /* Nobody waits for the blob either: all nodes get DROP at once. Nodes that expect it learn from
  * that that it won't come. */
 void blob_schedule_cancel(struct blob_schedule *s, uint64_t blob);
+/* The node's connection is a new one, so chunks and answers on the old one may be lost: they are
+ * sent again. What broke it may have broken links to other nodes, too: those are tried anew. */
+void blob_schedule_resumed(struct blob_schedule *s, unsigned node);
 /* The node is lost, and all that it had. Nodes that waited for its blobs get them from other
  * nodes, or learn that they won't come. */
-/* The node's connection is a new one, so chunks and answers on the old one may be lost: they are
- * sent again. */
-void blob_schedule_resumed(struct blob_schedule *s, unsigned node);
 void blob_schedule_lost(struct blob_schedule *s, unsigned node);
 
 /* A message about a blob could not be encoded. Nodes that wait for a blob learn that it won't

@@ -213,6 +213,27 @@ def test_an_agent_that_is_killed_is_lost_at_once(nb, net):
 # -- for as long as a user may be away
 
 
+def goes_directly(nb, net):
+    """Does the next large value go from host to host?"""
+    nb.ok("big = numpy.random.rand(1 << 18)\nshould = float(big[:9].sum())")
+    before = net.sent("h1")
+    assert values(nb.ok("%%distribute --gather\nfloat(big[:9].sum()) == should", limit=UP)) == [True] * 4
+    return net.sent("h1") - before >= 2 << 20
+
+
+@pytest.mark.limit(600)
+def test_hosts_that_were_cut_off_from_one_another_send_directly_again(nb, net):
+    """Large values go by way of the notebook while there is no other way, and no longer."""
+    nb.ok("import numpy")
+    assert goes_directly(nb, net)
+    net.cut("h1", "h2")
+    try:
+        assert not goes_directly(nb, net)
+    finally:
+        net.heal("h1", "h2")
+    assert processes.wait_until(lambda: goes_directly(nb, net), SOON), "they never do"
+
+
 def stop_notebook(nb, seconds):
     """As a lid that is closed: all that runs on the notebook's side stands still, the way to the hosts included."""
     stopped = processes.marked(nb.marker)

@@ -206,21 +206,26 @@ static void an_interrupt_while_a_cell_waits(struct kernel *k, const char *self, 
 
 /* ---- a chain ---- */
 
-static void link_of(struct lan *l, uint32_t sender, uint32_t receiver)
+/* 0: it was told to expect too many. */
+static unsigned opens(struct lan *l, uint32_t sender, uint32_t receiver)
 {
     struct span m = { .kind = SPAN_OPEN, .v[F_OPEN_NODE].u64 = receiver };
     struct keys k;
-    char endpoint[64];
-    unsigned port;
 
     keys_derive(&k, &l->secret, receiver, 0);
     m.v[F_OPEN_KEY].s = slice_of(k.public, KEY_SIZE);
     lan_tell(l, sender, sender, &m);
     (void)lan_until(l, SPAN_OPENED, sender);
-    port = (unsigned)l->last.v[F_OPENED_PORT].u64;
-    m = (struct span){ .kind = SPAN_DIAL,
-                       .v[F_DIAL_NODE].u64 = sender,
-                       .v[F_DIAL_ROLE].u64 = DIAL_BLOBS };
+    return (unsigned)l->last.v[F_OPENED_PORT].u64;
+}
+
+static void link_of(struct lan *l, uint32_t sender, uint32_t receiver, uint64_t role)
+{
+    const unsigned port = opens(l, sender, receiver);
+    struct span m = { .kind = SPAN_DIAL, .v[F_DIAL_NODE].u64 = sender, .v[F_DIAL_ROLE].u64 = role };
+    struct keys k;
+    char endpoint[64];
+
     keys_derive(&k, &l->secret, sender, 0);
     snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%u", port);
     m.v[F_DIAL_ENDPOINTS].s = slice_text(endpoint);
@@ -275,8 +280,8 @@ static void three_in_a_chain(const char *bytes, uint64_t size)
     lan_open(&l);
     for (uint32_t node = 1; node <= 3; node++)
         lan_join(&l, node, LAN_STDIN);
-    link_of(&l, 1, 2);
-    link_of(&l, 2, 3);
+    link_of(&l, 1, 2, DIAL_BLOBS);
+    link_of(&l, 2, 3, DIAL_BLOBS);
     expect_at(&l, 1, size, ALL);
     expect_at(&l, 2, size, 1);
     expect_at(&l, 3, size, 2);
@@ -294,6 +299,36 @@ static void three_in_a_chain(const char *bytes, uint64_t size)
     ok(lan_until(&l, SPAN_OPENED, 1) && l.last.v[F_OPENED_NODE].u64 == 3 &&
            l.last.v[F_OPENED_ERROR].s.n > 0,
        "where there is no link, the sender says so");
+    lan_close(&l);
+}
+
+/* Links that have failed are made anew as often as the kernel likes. */
+static void links_made_anew(const char *bytes, uint64_t size)
+{
+    unsigned ports = 0;
+    struct lan l;
+
+    lan_open(&l);
+    lan_join(&l, 1, LAN_STDIN);
+    lan_join(&l, 2, LAN_STDIN);
+    link_of(&l, 1, 2, DIAL_BLOBS);
+    for (unsigned i = 0; i < 10; i++)
+        link_of(&l, 1, 2, DIAL_BLOBS_ANEW);
+    for (unsigned i = 0; i < 10; i++)
+        ports += opens(&l, 1, 2) != 0;
+    is_int(ports, 10, "a node that does not come is expected again");
+    link_of(&l, 1, 2, DIAL_BLOBS_ANEW);
+    link_of(&l, 2, 1, DIAL_BLOBS_ANEW);
+    expect_at(&l, 1, size, ALL);
+    expect_at(&l, 2, size, 1);
+    ship_from(&l, 1, size, 2, false);
+    for (uint64_t at = 0; at < size; at += CHUNK) {
+        const struct span m = chunk_of(bytes, 5, size, at);
+
+        lan_tell(&l, 1, 1, &m);
+    }
+    ok(lan_until(&l, SPAN_STORED, 2) && l.last.v[F_STORED_ERROR].s.n == 0,
+       "a blob goes by the last of many links");
     lan_close(&l);
 }
 
@@ -315,6 +350,7 @@ int main(int argc, char **argv)
     for (uint64_t i = 0; i < size; i++)
         bytes[i] = (char)(i * 2654435761u >> 13);
     three_in_a_chain(bytes, size);
+    links_made_anew(bytes, size);
     free(bytes);
     return plan_done();
 }

@@ -374,6 +374,7 @@ static void links_for_blobs(struct lan *l)
 {
     ok(dial(l, 1, 3, 1, open_for(l, 1, 1, 3), 1), "an agent dials another for blobs");
     ok(dial(l, 1, 3, 1, 1, 1), "to dial it again is nothing");
+    ok(!dial(l, 1, 3, 1, CLOSED_PORT, DIAL_BLOBS_ANEW), "unless it is to be a new link");
     ok(dial(l, 1, 2, 1, open_for(l, 1, 1, 2), 1), "also its parent");
     ok(!dial(l, 1, 4, 2, CLOSED_PORT, 1) &&
            memmem(l->last.v[F_DIALED_ERROR].s.p, l->last.v[F_DIALED_ERROR].s.n, "refused", 7),

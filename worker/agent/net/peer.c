@@ -9,6 +9,8 @@
 
 #include "base/log.h"
 
+#define LINKS_KEPT 2u /* with one node */
+
 struct peer *peer_create(struct peers *p, enum peer_state state, uint32_t node,
                          const unsigned char *key)
 {
@@ -25,13 +27,18 @@ struct peer *peer_create(struct peers *p, enum peer_state state, uint32_t node,
     return one;
 }
 
-void peer_destroy(struct peer *one)
+static void take_out(struct peer *one)
 {
     struct peer **at = &one->peers->peer;
 
     while (*at != one)
         at = &(*at)->next;
     *at = one->next;
+}
+
+void peer_destroy(struct peer *one)
+{
+    take_out(one);
     if (one->state == PEER_CHILD)
         child_nodes_drop(&one->peers->children, one->node);
     peer_dial_stop(one->dial);
@@ -40,6 +47,23 @@ void peer_destroy(struct peer *one)
     buf_release(&one->route);
     one->gone = true;
     loop_free(one->peers->loop, one); /* functions up the stack still use it */
+}
+
+void peer_linked(struct peer *one)
+{
+    struct peers *p = one->peers;
+    struct peer *next;
+    unsigned n = 1;
+
+    take_out(one);
+    for (struct peer *old = p->peer; old; old = next) {
+        next = old->next;
+        if (old->state == PEER_LINKED && old->node == one->node && ++n > LINKS_KEPT)
+            peer_destroy(old);
+    }
+    one->state = PEER_LINKED;
+    one->next = p->peer;
+    p->peer = one;
 }
 
 struct peer *peer_find(const struct peers *p, enum peer_state state, uint32_t node)

@@ -13,6 +13,7 @@
 #include "worker/agent/net/socket.h"
 
 #define SAME_NODE_MAX 8u /* connections with one node, also expected ones */
+#define EXPECTED_MAX  2u /* of them: as a child, and for blobs */
 
 /* ---- who they are ---- */
 
@@ -47,6 +48,18 @@ static unsigned count(const struct peers *p, uint32_t node)
     return n;
 }
 
+/* A child and a link for blobs are expected already: one of them was told to dial, and has not come
+ * that time. */
+static bool is_expected(const struct peers *p, uint32_t node, const char *key)
+{
+    unsigned n = 0;
+
+    for (const struct peer *one = p->peer; one; one = one->next)
+        n += one->node == node && one->state == PEER_EXPECTED &&
+             memcmp(one->key, key, KEY_SIZE) == 0;
+    return n >= EXPECTED_MAX;
+}
+
 /* ---- what they say ---- */
 
 static void answer(struct peer *one, const char *error)
@@ -62,6 +75,20 @@ static void answer(struct peer *one, const char *error)
     buf_release(&msg);
 }
 
+static void take_role(struct peer *one)
+{
+    struct peers *p = one->peers;
+
+    if (one->role != DIAL_PARENT)
+        peer_linked(one);
+    else
+        one->state = PEER_CHILD;
+    if (one->state == PEER_CHILD && child_nodes_put(&p->children, one->node, one->node) < 0)
+        peer_ended(one, "out of memory");
+    else
+        answer(one, "");
+}
+
 /* The first message of a peer says what it wants. From then on its key can't be used again. */
 static void take_first_message(struct peers *p, const uint8_t *id, size_t id_size, zmq_msg_t *frame)
 {
@@ -75,15 +102,12 @@ static void take_first_message(struct peers *p, const uint8_t *id, size_t id_siz
         peer_complain(p, node, one ? err.text : "a second connection with one key");
         return;
     }
-    if (m.kind == SPAN_DIAL && m.v[F_DIAL_NODE].u64 == node && m.v[F_DIAL_ROLE].u64 <= DIAL_BLOBS) {
+    if (m.kind == SPAN_DIAL && m.v[F_DIAL_NODE].u64 == node &&
+        m.v[F_DIAL_ROLE].u64 <= DIAL_BLOBS_ANEW) {
         memcpy(one->id, id, id_size);
         one->id_size = id_size;
         one->role = m.v[F_DIAL_ROLE].u64;
-        one->state = one->role == DIAL_PARENT ? PEER_CHILD : PEER_LINKED;
-        if (one->state == PEER_CHILD && child_nodes_put(&p->children, node, node) < 0)
-            peer_ended(one, "out of memory");
-        else
-            answer(one, "");
+        take_role(one);
     } else {
         peer_complain(p, node, "its first message is no DIAL");
     }
@@ -230,6 +254,8 @@ void peer_accept_open(struct peers *p, const struct span *m)
     if (key.n != KEY_SIZE || m->v[F_OPEN_NODE].u64 > ROUTE_NODES_MAX || node == p->own)
         (void)err_set(&err, "OPEN names node %" PRIu64 " with a key of %zu bytes",
                       m->v[F_OPEN_NODE].u64, key.n);
+    else if (is_expected(p, node, key.p))
+        (void)open_router(p, &err);
     else if (count(p, node) >= SAME_NODE_MAX)
         (void)err_set(&err, "there are %u links with node %" PRIu32 " already", SAME_NODE_MAX,
                       node);

@@ -60,7 +60,7 @@ static void dialed(void *arg, void *socket, const char *why)
     if (!socket)
         (void)err_set(&err, "%s", why);
     else if ((one->watch = loop_zmq(p->loop, socket, blobs_ready, one, &err)))
-        one->state = PEER_LINKED;
+        peer_linked(one);
     if (one->state != PEER_LINKED)
         peer_destroy(one);
     say_dialed(p, node, err.text);
@@ -83,7 +83,7 @@ void peers_dial(struct peers *p, const struct span *m)
     struct peer *one = NULL;
 
     if (key.n != KEY_SIZE || m->v[F_DIAL_NODE].u64 > ROUTE_NODES_MAX ||
-        m->v[F_DIAL_ROLE].u64 > DIAL_BLOBS || node == p->own)
+        m->v[F_DIAL_ROLE].u64 > DIAL_BLOBS_ANEW || node == p->own)
         (void)err_set(&err, "DIAL names node %" PRIu64 ", role %" PRIu64, m->v[F_DIAL_NODE].u64,
                       m->v[F_DIAL_ROLE].u64);
     else if (!p->keys)

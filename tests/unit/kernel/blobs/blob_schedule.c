@@ -375,34 +375,6 @@ static void needed_later(unsigned after, unsigned dead)
     yard_release(&y);
 }
 
-static void a_link_goes_dead(bool silently)
-{
-    struct yard y;
-
-    yard_init(&y, 4, 10);
-    yard_put(&y, 0, 1, LONGER);
-    yard_need(&y, 1, LONGER, 1, 3);
-    for (unsigned i = 0; i < 500 && y.peer_chunks < 5; i++)
-        yard_run(&y, 1);
-    if (silently)
-        y.node[1].is_mute = true;
-    else
-        yard_cut(&y, 1, 2);
-    yard_run(&y, ENOUGH);
-    if (silently) {
-        ok(yard_waits(&y, 2, 1) && yard_waits(&y, 3, 1),
-           "what is lost on a link is not noticed by anybody at first");
-        transfers_check(y.node[1].carrier, 10 * NS_PER_S);
-        is_int(yard_run(&y, ENOUGH), 0, "nor before its time");
-        y.now_ns += 11 * NS_PER_S;
-        transfers_check(y.node[1].carrier, 10 * NS_PER_S);
-        yard_run(&y, ENOUGH);
-    }
-    ok(all_have(&y, 1, 3, 1, LONGER), "a link that %s is replaced by way of the kernel",
-       silently ? "goes silent" : "ends");
-    yard_release(&y);
-}
-
 /* Nodes die, links end, memory is short, in any order: whoever is left has it or knows that it
  * won't come. */
 static bool mishaps(uint64_t seed)
@@ -525,8 +497,6 @@ int main(void)
         needed_later(after, 3);
         needed_later(after, 4);
     }
-    a_link_goes_dead(false);
-    a_link_goes_dead(true);
     any_mishap();
     what_is_not_about_blobs();
     endpoints();

@@ -25,7 +25,9 @@ static bool arrive_and_need(long nth, bool *failed)
 {
     static const unsigned nodes[] = { 1, 2, 3, 4, 5, 6, 7 };
     unsigned sent = 0;
-    const struct blob_schedule_ops ops = { .send = count_messages, .peer = no_peer, .arg = &sent };
+    const struct blob_schedule_ops ops = {
+        .send = count_messages, .peer = no_peer, .clock = &clock_system, .arg = &sent
+    };
     struct err err = { "" };
     struct blob_schedule *c;
     bool arrived, good;

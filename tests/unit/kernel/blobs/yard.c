@@ -107,8 +107,10 @@ static int a_send(void *arg, uint32_t link, struct buf *bytes)
     struct yard *y = n->yard;
     const bool linked = link == TRANSFERS_KERNEL || (link < y->n && y->linked[n->number][link]);
 
-    if (link != TRANSFERS_KERNEL && linked)
-        y->peer_chunks += (unsigned char)msg.p[1] == SPAN_CHUNK;
+    if (link != TRANSFERS_KERNEL && linked && (unsigned char)msg.p[1] == SPAN_CHUNK) {
+        y->peer_chunks++;
+        y->chunks[n->number][link]++;
+    }
     if (linked && (link == TRANSFERS_KERNEL || !n->is_mute))
         queue_add(&y->queue[n->number][link == TRANSFERS_KERNEL ? YARD_K : link], msg);
     buf_release(bytes);
@@ -162,6 +164,7 @@ static void on_open(struct yard *y, unsigned node, const struct span *m)
 
     if (y->node[node].refuses_open)
         answer.v[F_OPENED_ERROR].s = slice_text("no port");
+    y->opens[node][m->v[F_OPEN_NODE].u64]++;
     say(y, node, YARD_K, &answer);
 }
 
@@ -212,7 +215,9 @@ static void node_takes(struct yard *y, unsigned from, unsigned node, const struc
 
 void yard_init(struct yard *y, unsigned n, uint64_t seed)
 {
-    const struct blob_schedule_ops k = { .send = k_send, .peer = k_peer, .busy = k_busy, .arg = y };
+    const struct blob_schedule_ops k = {
+        .send = k_send, .peer = k_peer, .busy = k_busy, .clock = &y->clock, .arg = y
+    };
 
     memset(y, 0, sizeof *y);
     y->n = n;

@@ -53,6 +53,8 @@ struct yard {
     /* counted: CHUNKs that the kernel sent (messages, not receivers), that went over links between
      * nodes, SHIPs, DROPs */
     unsigned k_chunks, peer_chunks, ships, drops;
+    /* from, to: CHUNKs over their link, and OPENs */
+    unsigned chunks[YARD_NODES][YARD_NODES], opens[YARD_NODES][YARD_NODES];
     unsigned k_messages;            /* of the kernel's, of any kind */
     struct local_blobs local_blobs; /* by node 0, when it lends */
     int lending[2];                 /* the kernel's end, and node 0's */
