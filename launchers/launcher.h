@@ -31,6 +31,7 @@ MUST_USE int launch_arguments_read(struct launch_arguments *a, int argc, char **
 /* This launcher tells when an agent ends, or can't be found any more. Before report_nodes(). */
 void report_contract(void);
 void report_nodes(unsigned n);
+void report_nodes_together(unsigned n); /* the same; if one agent is lost, all end */
 /* slots 0: omitted. Blanks in the name become '_', so that it is one word. */
 void report_node(unsigned agent, const char *name, unsigned slots);
 /* Replaces control characters of the text, newlines too, by blanks. */

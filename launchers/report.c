@@ -37,6 +37,12 @@ void report_nodes(unsigned n)
     fflush(stdout);
 }
 
+void report_nodes_together(unsigned n)
+{
+    printf("nodes %u together\n", n);
+    fflush(stdout);
+}
+
 void report_node(unsigned agent, const char *name, unsigned slots)
 {
     char word[256];

@@ -95,7 +95,8 @@ MUST_USE int agents_nodes_replace(struct agents *a, unsigned node, unsigned turn
                                   const struct secret *secret, unsigned *number, struct err *err);
 /* What the engine has reported about one of them. slots: see struct node. */
 void agents_nodes_describe(struct agents *a, unsigned node, struct slice name, unsigned slots);
-/* One of them will be gone in so many seconds: as if its agent had sent NOTICE. */
+/* One of them will be gone in so many seconds: as if its agent had sent NOTICE. If it is not up
+ * yet, that is given when it is. */
 void agents_nodes_notice(struct agents *a, unsigned node, uint64_t seconds, struct slice text);
 /* Their time is over then; see struct node. */
 void agents_nodes_end_at(struct agents *a, unsigned first, unsigned n, uint64_t ns);

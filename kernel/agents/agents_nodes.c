@@ -2,6 +2,7 @@
 /* agents_nodes.c - adds the nodes of an engine, and ends them (declared in agents.h). */
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -98,12 +99,41 @@ void agents_nodes_describe(struct agents *a, unsigned node, struct slice name, u
         link->named = node_link_set_name(link, name) == 0;
 }
 
-void agents_nodes_notice(struct agents *a, unsigned node, uint64_t seconds, struct slice text)
+static void give_notice(struct agents *a, unsigned node, uint64_t seconds, struct slice text)
 {
     struct span m = { .kind = SPAN_NOTICE, .v[F_NOTICE_SECONDS].u64 = seconds };
 
     m.v[F_NOTICE_TEXT].s = text;
     a->handler.message(a->handler.arg, node, SPAN_WORKER_NONE, &m);
+}
+
+void agents_nodes_notice(struct agents *a, unsigned node, uint64_t seconds, struct slice text)
+{
+    struct node_link *link = node_table_get(&a->nodes, node);
+    char *kept;
+
+    if (link->node.state == NODE_UP) {
+        give_notice(a, node, seconds, text);
+    } else if ((kept = strndup(text.n ? text.p : "", text.n))) {
+        free(link->notice);
+        link->notice = kept;
+        link->leaves_ns = clock_now(a->out.clock) + seconds * NS_PER_S;
+    } else {
+        log_warn("agents", "out of memory: a notice of %s is lost", link->node.name);
+    }
+}
+
+void agents_nodes_give_kept(struct agents *a, struct node_link *link)
+{
+    const uint64_t now = clock_now(a->out.clock);
+    char *text = link->notice;
+
+    if (!text)
+        return;
+    link->notice = NULL;
+    give_notice(a, link->node.number,
+                link->leaves_ns > now ? (link->leaves_ns - now) / NS_PER_S : 0, slice_text(text));
+    free(text);
 }
 
 void agents_nodes_end_at(struct agents *a, unsigned first, unsigned n, uint64_t ns)

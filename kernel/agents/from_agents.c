@@ -161,6 +161,7 @@ static void welcome(struct agents *a, struct node_link *link, const struct span 
         return;
     reparent_up(&a->out, link);
     a->handler.up(a->handler.arg, link->node.number);
+    agents_nodes_give_kept(a, link);
 }
 
 /* Does the connection have the one key that may resume? */

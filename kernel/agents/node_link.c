@@ -103,6 +103,8 @@ void node_link_lost(struct node_link *link)
     buf_release(&link->fan.route);
     free(link->fan.worker);
     link->fan = (struct fan_part){ .worker = NULL };
+    free(link->notice);
+    link->notice = NULL;
 }
 
 void node_link_free(struct node_link *link)

@@ -77,8 +77,10 @@ struct node_link {
     bool engine_ended;         /* while the node was up */
     bool engine_looks;         /* it has lost its way to the node; until the agent resumes */
     const char *engine_report; /* why; borrowed; NULL: it did not say */
-    bool removed; /* its engine was stopped: an agent that connects as this node is ignored */
-    bool refused; /* its agent was told that the kernel does not take it (back) */
+    char *notice;       /* of its engine, before the node was up: its text; owned; NULL: none */
+    uint64_t leaves_ns; /* when it will be gone, if there is one */
+    bool removed;       /* its engine was stopped: an agent that connects as this node is ignored */
+    bool refused;       /* its agent was told that the kernel does not take it (back) */
     bool lost_with_parent; /* scratch flag of node_failures_lose() */
 };
 

@@ -85,6 +85,11 @@ struct agents {
 void from_agents_received(void *agents, const struct router_message *arrival);
 void from_agents_refused(void *agents, struct router *r, const char *why);
 
+/* ---- agents_nodes.c ---- */
+
+/* The node is up now: gives the notice that its engine has given before. */
+void agents_nodes_give_kept(struct agents *a, struct node_link *link);
+
 /* ---- node_failures.c ---- */
 /* Lost nodes: their connection has ended, they are silent for too long, or another file reports
  * that they are gone. */

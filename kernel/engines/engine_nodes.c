@@ -15,19 +15,21 @@ static void on_contract(struct engine_run *run, unsigned number)
         run->tells = number >= ENGINE_CONTRACT;
 }
 
-static void on_nodes(struct engine_run *run, unsigned n, bool by_ranks)
+static void on_nodes(struct engine_run *run, const struct engine_line *said)
 {
     struct err err = { "" };
 
     if (run->n) {
         log_warn("agents", "%s says again how many nodes there are: ignored", run->name);
-    } else if (agents_nodes_add(run->agents, run->number, n, &run->secret, &run->first, &err) < 0) {
+    } else if (agents_nodes_add(run->agents, run->number, said->n, &run->secret, &run->first,
+                                &err) < 0) {
         engine_run_fail(run, err.text);
     } else {
-        run->n = n;
+        run->n = said->n;
         if (run->tells)
-            agents_nodes_told(run->agents, run->first, n);
-        run->by_ranks = by_ranks;
+            agents_nodes_told(run->agents, run->first, run->n);
+        run->by_ranks = said->by_ranks;
+        run->together = said->together;
         engine_run_restart_clock(run);
         run->event(run->arg, run->number, ENGINE_NODES, "");
     }
@@ -71,25 +73,15 @@ static void on_node(struct engine_run *run, const struct engine_line *said)
     engine_run_restart_clock(run);
 }
 
-/* Why an engine can't bring another machine in place of one. NULL: it may. */
-static const char *never_again(const char *engine)
-{
-    if (strcmp(engine, "mpi") == 0)
-        return "mpirun ends all agents if one is lost";
-    if (strcmp(engine, "spark") == 0)
-        return "a barrier stage ends all agents if one is lost";
-    return NULL;
-}
-
-static void refuse_again(struct engine_run *run, const struct node *node, const char *why)
+static void refuse_again(struct engine_run *run, const struct node *node)
 {
     char text[CHILD_LINE_MAX + 1];
 
     snprintf(
         text, sizeof text,
-        "%s wants to bring another machine in place of this one (node %u again), and can't: %s, "
-        "so the whole engine has to start again",
-        run->name, node->index, why);
+        "%s wants to bring another machine in place of this one (node %u again), and can't: it "
+        "has said that all its agents end if one is lost, so the whole engine has to start again",
+        run->name, node->index);
     log_warn("agents", "%s: %s", node->name, text);
     if (node->state == NODE_LOST)
         run->event(run->arg, run->number, ENGINE_SAYS, text);
@@ -103,13 +95,12 @@ static void on_again(struct engine_run *run, unsigned index)
 {
     unsigned turn, by;
     const struct node *node = last_at(run, index, &turn);
-    const char *const never = never_again(run->name);
     struct err err = { "" };
 
     if (!node)
         return;
-    if (never) {
-        refuse_again(run, node, never);
+    if (run->together) {
+        refuse_again(run, node);
         return;
     }
     if (!run->was_up || node->state == NODE_ASKED) {
@@ -153,7 +144,7 @@ static void on_notice(struct engine_run *run, const struct engine_line *said)
 {
     const struct node *node = node_at(run, said->n);
 
-    if (node && node->state == NODE_UP)
+    if (node)
         agents_nodes_notice(run->agents, node->number, said->seconds, said->text);
 }
 
@@ -177,7 +168,7 @@ void engine_nodes_said(void *arg, const struct engine_line *said)
         on_contract(run, said->n);
         break;
     case ENGINE_LINE_NODES:
-        on_nodes(run, said->n, said->by_ranks);
+        on_nodes(run, said);
         break;
     case ENGINE_LINE_NODE:
         on_node(run, said);

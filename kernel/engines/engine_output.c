@@ -49,6 +49,22 @@ static bool number(struct slice w, unsigned most, unsigned *out)
     return v <= most;
 }
 
+/* Each at most once, in any order. */
+static bool words_of_nodes(struct slice line, struct engine_line *s)
+{
+    while (line.n) {
+        const struct slice w = word(&line);
+        bool *said = slice_is(w, "ranks")      ? &s->by_ranks
+                     : slice_is(w, "together") ? &s->together
+                                               : NULL;
+
+        if (!said || *said)
+            return false;
+        *said = true;
+    }
+    return true;
+}
+
 struct engine_line engine_line_parse(struct slice line)
 {
     const struct engine_line nonsense = { .kind = ENGINE_LINE_NONSENSE };
@@ -67,7 +83,7 @@ struct engine_line engine_line_parse(struct slice line)
         s.kind = ENGINE_LINE_NODES;
         if (!number(word(&line), ENGINE_NODES_MAX, &s.n) || s.n == 0)
             return nonsense;
-        if (line.n && (!(s.by_ranks = slice_is(word(&line), "ranks")) || line.n))
+        if (!words_of_nodes(line, &s))
             return nonsense;
     } else if (slice_is(verb, "node")) {
         s.kind = ENGINE_LINE_NODE;

@@ -42,6 +42,7 @@ struct engine_line {
     unsigned slots;   /* NODE; 0: not said */
     unsigned seconds; /* NOTICE, ENDS */
     bool by_ranks;    /* NODES: how many depends on --ranks */
+    bool together;    /* NODES: if one agent is lost, all end */
     /* NODE: its name; SAY, FAILED, GONE, NOTICE: the text. Borrowed from the line */
     struct slice text;
 };
@@ -125,6 +126,7 @@ struct engine_run {
     unsigned ranks;    /* for so many it was started; 0: not said */
     bool tells;        /* when agents end */
     bool by_ranks;     /* it has as many nodes, or slots, as that takes */
+    bool together;     /* all its agents end if one is lost */
     bool was_up;       /* all of them were up once, at the same time */
     uint64_t start_ns; /* how long its nodes may take to come up */
     /* Until then they must be up. UINT64_MAX: they are, or the engine waits in a queue. */

@@ -66,7 +66,7 @@ static bool make_tasks(struct mpi_job *j, unsigned n)
         return false;
     j->n = n;
     report_contract();
-    report_nodes(n);
+    report_nodes_together(n);
     return true;
 }
 

@@ -52,7 +52,7 @@ def test_how_mpirun_ended_is_said(launch, stand_in, status):
     one = launch("mpi", spec="-n 1", env=stand_in("[ $1 = --version ] && echo 'mpirun (Open MPI) 4.1.4' && exit\n"
                                                   "echo '[1,0]<stdout>:cellspan-launch: task 0 1 h1'\nexit %d" % status))
     assert one.wait() == (1 if status else 0), one.said()
-    assert one.out == ["contract 2", "nodes 1", "node 0 h1"], one.said()
+    assert one.out == ["contract 2", "nodes 1 together", "node 0 h1"], one.said()
     assert one.errors[-1] == "mpirun ended with status %d" % status, one.said()
 
 

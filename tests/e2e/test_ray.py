@@ -8,19 +8,16 @@ import json
 import os
 import re
 import subprocess
-import sys
 
+import clusters
 import pytest
 from client import Notebook, values
+from clusters import LIMIT
 from processes import wait_until
+from test_sent import AGENT
 
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "engines"))
-
-import engine_ray  # noqa: E402
-
-LIMIT = 300
-pytestmark = [pytest.mark.clients, pytest.mark.limit(1000), pytest.mark.skipif(
-    "ray" not in os.environ.get("CELLSPAN_TEST_CONFORMANCE", "").split(), reason="tests/engines/run ray brings a cluster up")]
+NAMES = clusters.named("ray")
+pytestmark = clusters.marks(NAMES, "tests/engines/run ray")
 # Placement groups that are there, and living nodes with the resource that ray.sh gives each, as Ray tells them.
 ASK = """
 import json, sys, ray
@@ -30,15 +27,7 @@ print(json.dumps([groups, {node["NodeID"]: [name for name in node["Resources"] i
 """
 
 
-@pytest.fixture(scope="module")
-def engine():
-    made = engine_ray.Ray()
-    assert not made.missing()
-    try:
-        made.up()
-        yield made
-    finally:
-        made.down()
+engine = clusters.fixture(NAMES)
 
 
 @pytest.fixture
@@ -88,17 +77,57 @@ def test_a_runtime_env_is_passed_on(engine, nb):
     assert cell.status == "error" and "--runtime-env: Ray does not take it: runtime_env['env_vars'] must be" in cell.error["evalue"], cell.shown
 
 
-def test_a_node_that_ray_drains_is_a_notice(engine, nb):
-    """The last one: Ray gives that node nothing any more."""
-    cell = nb.start('%%%%distribute -n 4 --on "%s" --gather\nimport cellspan\nsaved, n = [], 0\ncellspan.on_notice(lambda: saved.append(n))\nimport time\n'
-                    "print('begun', flush=True)\nwhile not saved:\n    time.sleep(0.02)\n    n += 1\n    cellspan.step()\nsaved" % engine.on)
-    nb.wait_ranks(cell, "begun", 4, LIMIT)
-    _, nodes = asked(engine)
+def drain(engine, nodes):
+    """The second node, within ten minutes."""
     (second,) = [node for node, name in nodes.items() if name == "node-2"]
     done = subprocess.run([os.path.join(os.path.dirname(python(engine)), "ray"), "drain-node", "--address", engine.address, "--node-id", second, "--reason",
                            "DRAIN_NODE_REASON_PREEMPTION", "--reason-message", "spot", "--deadline-remaining-seconds", "600"],
                           capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, done.stdout + done.stderr
-    steps = values(nb.wait(cell, LIMIT).assert_ok())
+
+
+TOLD = r"will be gone in [0-9:]+(?: s)?: Ray drains the node"
+TRAINS = """
+import cellspan, time
+saved, n = [], 0
+cellspan.on_notice(lambda: saved.append(n))
+print('begun', flush=True)
+while not saved:
+    time.sleep(0.02)
+    n += 1
+    cellspan.step()
+saved"""
+
+
+def assert_saved_at_one_step(cell):
+    steps = values(cell.assert_ok())
     assert len(steps) == 4 and len({step for step, in steps}) == 1, steps
-    assert re.search(r"will be gone in [0-9:]+(?: s)?: Ray drains the node", cell.stderr), cell.shown
+    assert re.search(TOLD, cell.stderr), cell.shown
+
+
+def test_a_node_that_ray_drains_is_a_notice(engine, nb):
+    """The last one on this cluster: Ray gives that node nothing any more."""
+    cell = nb.start('%%%%distribute -n 4 --on "%s" --gather%s' % (engine.on, TRAINS))
+    nb.wait_ranks(cell, "begun", 4, LIMIT)
+    drain(engine, asked(engine)[1])
+    assert_saved_at_one_step(nb.wait(cell, LIMIT))
+
+
+def test_a_node_that_ray_drains_while_agents_start_is_a_notice(engine, tmp_path):
+    """Their program waits for a file, so the drain is there before them."""
+    engine.down()
+    engine.up()
+    begun, go, wrapper = tmp_path / "begun", tmp_path / "go", tmp_path / "libexec" / "cellspan" / "cellspan-agent"
+    wrapper.parent.mkdir(parents=True)
+    wrapper.write_text('#!/bin/sh\n[ "$1" = --connect ] && echo >>%s && while [ ! -e %s ]; do sleep 0.05; done\nexec %s "$@"\n' % (begun, go, AGENT))
+    wrapper.chmod(0o755)
+    notebook = Notebook(env={**engine.variables(), "CELLSPAN_REMOTE_PREFIX": str(tmp_path)})
+    try:
+        cell = notebook.start('%%%%distribute -n 4 --on "%s" --gather%s' % (engine.on, TRAINS))
+        assert wait_until(lambda: begun.exists() and len(begun.read_text()) == 2, LIMIT), cell.shown
+        drain(engine, asked(engine)[1])
+        go.touch()
+        assert_saved_at_one_step(notebook.wait(cell, LIMIT))
+    finally:
+        notebook.close()
+    assert notebook.left == []

@@ -10,17 +10,14 @@ import re
 import subprocess
 import sys
 
+import clusters
 import pytest
 from client import KERNEL, Notebook, all_print, values
-
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "engines"))
-
-import engine_spark  # noqa: E402
+from clusters import LIMIT
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
-LIMIT = 300
-NAMES = [name for name in ("spark-session", "spark-connect") if name in os.environ.get("CELLSPAN_TEST_CONFORMANCE", "").split()]
-pytestmark = [pytest.mark.clients, pytest.mark.limit(1000), pytest.mark.skipif(not NAMES, reason="tests/engines/run spark-session brings a cluster up")]
+NAMES = clusters.named("spark-session", "spark-connect")
+pytestmark = clusters.marks(NAMES, "tests/engines/run spark-session")
 # The class of the MNIST article, in a smaller size; the images are made, for nothing is downloaded.
 MNIST = """
 import torch
@@ -80,15 +77,7 @@ def train_hvd(learning_rate):
 """
 
 
-@pytest.fixture(scope="module", params=NAMES or ["none"])
-def engine(request):
-    made = {each.name: each for each in engine_spark.ENGINES}[request.param]()
-    assert not made.missing()
-    try:
-        made.up()
-        yield made
-    finally:
-        made.down()
+engine = clusters.fixture(NAMES)
 
 
 @pytest.fixture(scope="module")

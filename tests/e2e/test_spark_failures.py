@@ -10,22 +10,17 @@ import platform
 import re
 import signal
 import socket
-import sys
 
+import clusters
 import processes
 import pytest
 from client import Notebook, values
+from clusters import LIMIT
 from processes import wait_until
 from test_sent import AGENT, PREFIX, shelf  # noqa: F401  (a fixture)
 
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "engines"))
-
-import engine_spark  # noqa: E402
-
-LIMIT = 300
-WAYS = ("spark", "spark-session", "spark-connect")
-NAMES = [name for name in WAYS if name in os.environ.get("CELLSPAN_TEST_CONFORMANCE", "").split()]
-pytestmark = [pytest.mark.clients, pytest.mark.limit(1000), pytest.mark.skipif(not NAMES, reason="tests/engines/run spark brings a cluster up")]
+NAMES = clusters.named("spark", "spark-session", "spark-connect")
+pytestmark = clusters.marks(NAMES, "tests/engines/run spark")
 
 
 def only(*names):
@@ -34,17 +29,7 @@ def only(*names):
                                    indirect=True)
 
 
-@pytest.fixture(scope="module", params=NAMES or ["none"])
-def engine(request):
-    """Workers and executors see an empty folder where cellspan is."""
-    made = {each.name: each for each in engine_spark.ENGINES}[request.param]()
-    assert not made.missing()
-    made.settings = {**made.settings, "SPARK_HIDE": str(PREFIX)}
-    try:
-        made.up()
-        yield made
-    finally:
-        made.down()
+engine = clusters.fixture(NAMES, SPARK_HIDE=str(PREFIX))  # workers and executors see an empty folder where cellspan is
 
 
 @pytest.fixture

@@ -96,7 +96,7 @@ def test_each_agent_is_a_task_of_a_barrier_job_with_its_own_secret(engine):
     session = Session()
     launch = engine(session)
     assert session.rows == [(0, b"2a:0"), (1, b"2a:1")] and session.barrier and session.profile is None and session.spread is None
-    assert launch.lines[:2] == ["end 10", "nodes 2 ranks"] and launch.lines[-2:] == ["node 0 - 1", "node 1 - 1"]
+    assert launch.lines[:2] == ["end 10", "nodes 2 ranks together"] and launch.lines[-2:] == ["node 0 - 1", "node 1 - 1"]
     said = "\n".join(launch.lines)
     assert spark.exposed({"spark.io.encryption.enabled": "true"}) in said and "neither use_ssl=true nor a token" in said and "2 of the session's 4 slots are the ranks'" in said
     assert TOKEN not in said and len(session.tags) == 1
@@ -125,7 +125,7 @@ def test_an_executor_needs_no_cellspan(engine, tmp_path):
 
 
 def test_without_a_number_there_are_as_many_ranks_as_slots(engine):
-    assert "nodes 3 ranks" in engine(Session(cores=[6], **{"spark.task.cpus": "2"}), ranks=0).lines
+    assert "nodes 3 ranks together" in engine(Session(cores=[6], **{"spark.task.cpus": "2"}), ranks=0).lines
     hidden = Session(**{"spark.default.parallelism": "1"})  # it says how many partitions there are, and no more how many cores
     with pytest.raises(Cannot, match="say how many ranks"):
         engine(hidden, ranks=0)

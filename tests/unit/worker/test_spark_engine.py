@@ -338,8 +338,8 @@ class Launch:
         self.spec, self.ranks, self.lines, self.over, self.ends, self.waits = spec, ranks, [], threading.Event(), [], []
         self.at_end = self.ends.append
 
-    def nodes(self, n, by_ranks=False):
-        self.lines.append("nodes %d%s" % (n, " ranks" * by_ranks))
+    def nodes(self, n, by_ranks=False, together=False):
+        self.lines.append("nodes %d%s%s" % (n, " ranks" * by_ranks, " together" * together))
 
     def node(self, number, name, slots=0):
         self.lines.append("node %d %s %d" % (number, name, slots))
@@ -379,7 +379,7 @@ def test_each_rank_is_a_task_with_its_own_secret(monkeypatch, environment):
     seen = double(monkeypatch, [0, 1, 2])
     launch = Launch("spark://h:7077 --conf 'spark.x=a b'", 2)
     spark.main(launch)
-    assert launch.lines[:3] == ["end 10", "nodes 2 ranks", "say Spark's driver starts, for spark://h:7077"]
+    assert launch.lines[:3] == ["end 10", "nodes 2 ranks together", "say Spark's driver starts, for spark://h:7077"]
     assert launch.lines[-2:] == ["node 0 - 1", "node 1 - 1"]
     assert seen.rows == [(0, "2a:0"), (1, "2a:1")] and seen.partitions == 2 and seen.stopped == 1
     assert os.environ["PYSPARK_SUBMIT_ARGS"] == "--conf 'spark.x=a b' --master spark://h:7077 pyspark-shell"
@@ -526,7 +526,7 @@ def test_ranks_are_a_job_of_the_notebooks_session(session):
     seen = session([3])
     launch = Launch("", 2)
     spark.main(launch)
-    assert launch.lines[:2] == ["end 10", "nodes 2 ranks"]
+    assert launch.lines[:2] == ["end 10", "nodes 2 ranks together"]
     assert launch.lines[-3] == "say 2 of the session's 3 slots are the ranks' until %ranks stop: the notebook's own Spark jobs have 1 until then"
     assert launch.lines[-2:] == ["node 0 - 1", "node 1 - 1"]
     ((group, said, *_),) = seen.groups
@@ -535,7 +535,7 @@ def test_ranks_are_a_job_of_the_notebooks_session(session):
     session([3])
     launch = Launch("", 0)
     spark.main(launch)
-    assert "nodes 3 ranks" in launch.lines  # as many as there are slots
+    assert "nodes 3 ranks together" in launch.lines  # as many as there are slots
 
 
 def test_the_job_has_a_group_also_where_threads_have_no_own_ones_of_the_jvm(session):

@@ -380,26 +380,56 @@ static void machines_are_replaced(struct stage *s)
     peer_close(&peer[1]);
 }
 
-/* The systems behind these end all if one is lost. */
-static void some_engines_replace_no_machine(struct stage *s, const char *name)
+static void an_engine_whose_agents_end_together_replaces_no_machine(struct stage *s)
 {
     struct peer peer[2];
     const unsigned engine =
-                       stage_engine_as(s, name,
-                                       "echo nodes 2\nwhile [ ! -e \"$CELLSPAN_LIBEXECDIR/go\" ]; "
-                                       "do sleep 0.02; done\necho node 1 again; echo node 1 again"),
+                       stage_engine(s, "echo nodes 2 together\n"
+                                       "while [ ! -e \"$CELLSPAN_LIBEXECDIR/go\" ]; do sleep 0.02; "
+                                       "done\necho node 1 again; echo node 1 again"),
                    first = stage_first(s, engine);
 
-    ok(peers_up(s, peer, 2, first), "two agents of %s are up", name);
+    ok(peers_up(s, peer, 2, first), "two agents are up");
     go(s);
-    ok(stage_until(s, &s->lost[first + 1], 1) && strstr(s->why[first + 1], name) &&
-           strstr(s->why[first + 1], "node 1 again") &&
-           strstr(s->why[first + 1], "ends all agents if one is lost"),
+    ok(stage_until(s, &s->lost[first + 1], 1) && strstr(s->why[first + 1], "node 1 again") &&
+           strstr(s->why[first + 1], "all its agents end if one is lost"),
        "its `node 1 again` loses the machine: %s", s->why[first + 1]);
     for (unsigned ms = 0; !s->says[0] && ms < 10000; ms += 20)
         stage_pass(s, 20);
     ok(strstr(s->says, "node 1 again"), "if it is lost already, a line says so: %s", s->says);
     ok(s->by == 0 && !agents_node(s->agents, first + 2), "and no other one comes in its place");
+    engines_stop(s->engines, engine);
+    peer_close(&peer[0]);
+    peer_close(&peer[1]);
+}
+
+/* An engine may hear of it while its agents start, and tells it once. */
+static void a_notice_waits_until_its_node_is_up(struct stage *s)
+{
+    struct peer peer[2];
+    const unsigned
+        engine = stage_engine(s, "echo nodes 2; echo notice 0 500 drained; echo notice 1 9 first; "
+                                 "echo notice 1 600 spot; echo notice 7 60 none\n"
+                                 "while [ ! -e \"$CELLSPAN_LIBEXECDIR/go\" ]; do sleep 0.02; "
+                                 "done\necho notice 0 30 now"),
+        first = stage_first(s, engine);
+
+    stage_pass(s, 50);
+    is_int(s->notices, 0, "nobody hears of a machine that is not there yet");
+    peer_open(s, &peer[1], 1, PEER_CURVE);
+    peer_hello(&peer[1]);
+    ok(stage_until(s, &s->notices, 1) && s->up[first + 1] && s->from_node == first + 1,
+       "a machine's notice comes when it is up");
+    ok(strcmp(s->notice, "spot") == 0 && s->notice_s > 480 && s->notice_s <= 600,
+       "the last one, and the time until then counts: %s, %u s", s->notice, s->notice_s);
+    is_int(s->notices, 1, "and no other");
+    peer_open(s, &peer[0], 0, PEER_CURVE);
+    peer_hello(&peer[0]);
+    ok(stage_until(s, &s->notices, 2) && s->from_node == first && s->notice_s <= 500,
+       "each has its own");
+    go(s);
+    ok(stage_until(s, &s->notices, 3) && s->notice_s == 30 && strcmp(s->notice, "now") == 0,
+       "one for a machine that is up comes at once");
     engines_stop(s->engines, engine);
     peer_close(&peer[0]);
     peer_close(&peer[1]);
@@ -502,10 +532,10 @@ int main(void)
     machines_are_replaced(&s);
     stage_close(&s);
     stage_open(&s);
-    some_engines_replace_no_machine(&s, "mpi");
+    an_engine_whose_agents_end_together_replaces_no_machine(&s);
     stage_close(&s);
     stage_open(&s);
-    some_engines_replace_no_machine(&s, "spark");
+    a_notice_waits_until_its_node_is_up(&s);
     stage_close(&s);
     setenv("CELLSPAN_START_TIMEOUT", "2", 1);
     stage_open(&s);

@@ -27,6 +27,11 @@ static void on_message(void *arg, unsigned node, uint32_t worker, const struct s
     s->from_node = node;
     s->from_worker = worker;
     s->kind = m->kind;
+    if (m->kind != SPAN_NOTICE)
+        return;
+    s->notices++;
+    s->notice_s = (unsigned)m->v[F_NOTICE_SECONDS].u64;
+    snprintf(s->notice, sizeof s->notice, "%.*s", SLICE_ARG(m->v[F_NOTICE_TEXT].s));
 }
 
 static void on_up(void *arg, unsigned node)
@@ -115,8 +120,6 @@ void stage_ready(void)
 
 void stage_open(struct stage *s)
 {
-    static const char *const fakes[] = { "cellspan-launch-fake", "cellspan-launch-mpi",
-                                         "cellspan-launch-spark" };
     const struct agents_handler handler = {
         .message = on_message, .up = on_up, .lost = on_lost, .awaited = on_awaited, .arg = s
     };
@@ -131,13 +134,12 @@ void stage_open(struct stage *s)
         abort();
     put_script(s, "cellspan-launch-local", "exec cat >/dev/null");
     put_script(s, "cellspan-agent", "exit 0");
-    for (size_t i = 0; i < sizeof fakes / sizeof *fakes; i++)
-        put_script(s, fakes[i],
-                   "printf '%s' \"$CELLSPAN_SECRET\" >\"$CELLSPAN_LIBEXECDIR/part\"\n"
-                   "mv \"$CELLSPAN_LIBEXECDIR/part\" \"$CELLSPAN_LIBEXECDIR/secret\"\n"
-                   "printf '%s\\n' \"$@\" >\"$CELLSPAN_LIBEXECDIR/argv\"\n"
-                   "eval \"$FAKE\"\n"
-                   "exec cat >/dev/null");
+    put_script(s, "cellspan-launch-fake",
+               "printf '%s' \"$CELLSPAN_SECRET\" >\"$CELLSPAN_LIBEXECDIR/part\"\n"
+               "mv \"$CELLSPAN_LIBEXECDIR/part\" \"$CELLSPAN_LIBEXECDIR/secret\"\n"
+               "printf '%s\\n' \"$@\" >\"$CELLSPAN_LIBEXECDIR/argv\"\n"
+               "eval \"$FAKE\"\n"
+               "exec cat >/dev/null");
     s->zmq = zmq_ctx_new();
     s->loop = loop_create(&s->clock, &err);
     s->agents = s->loop ? agents_create(s->loop, s->folder, &handler, &err) : NULL;
@@ -234,16 +236,11 @@ static bool read_secret(struct stage *s)
 
 unsigned stage_engine(struct stage *s, const char *shell)
 {
-    return stage_engine_as(s, "fake", shell);
-}
-
-unsigned stage_engine_as(struct stage *s, const char *name, const char *shell)
-{
     struct err err = { "" };
     unsigned engine;
 
     setenv("FAKE", shell, 1);
-    if (engines_start(s->engines, name, "a b", 7, NULL, &engine, &err) < 0) {
+    if (engines_start(s->engines, "fake", "a b", 7, NULL, &engine, &err) < 0) {
         fprintf(stderr, "%s\n", err.text);
         return 0;
     }

@@ -27,6 +27,8 @@ struct stage {
     char says[4096], failure[32768];
     unsigned messages, from_node, from_worker;
     enum span_kind kind;
+    unsigned notices, notice_s; /* how many came, and the last one's seconds and text */
+    char notice[64];
     bool pumped;
     struct clock clock;
     bool is_still; /* time stands still, at still_ns */
@@ -60,9 +62,6 @@ void stage_skip(struct stage *s, unsigned ms);
 /* An engine that runs this line of shell, and then waits for the end of its stdin. Its number; its
  * secret is in s->secret. */
 unsigned stage_engine(struct stage *s, const char *shell);
-/* The same in place of an engine of cellspan's: "mpi" or "spark". */
-unsigned stage_engine_as(struct stage *s, const char *name, const char *shell);
-
 /* The number of its first node, once it has said how many there are. */
 unsigned stage_first(struct stage *s, unsigned engine);
 

@@ -19,6 +19,11 @@ static void lines_are_understood(void)
     ok(!s.by_ranks, "their number does not depend on the ranks unless it says so");
     s = parse("nodes 2 ranks");
     ok(s.kind == ENGINE_LINE_NODES && s.n == 2 && s.by_ranks, "nodes 2 ranks");
+    ok(!s.together, "and agents end one by one unless it says so");
+    s = parse("nodes 2 together");
+    ok(s.kind == ENGINE_LINE_NODES && s.together && !s.by_ranks, "nodes 2 together");
+    s = parse("nodes 2 together ranks");
+    ok(s.kind == ENGINE_LINE_NODES && s.n == 2 && s.together && s.by_ranks, "with ranks, too");
     s = parse("node 3 h4");
     ok(s.kind == ENGINE_LINE_NODE && s.n == 3 && slice_is(s.text, "h4") && s.slots == 0,
        "node 3 h4");
@@ -68,6 +73,8 @@ static void all_else_is_nonsense(void)
         "nodes 1 2",
         "nodes 1 rank",
         "nodes 1 ranks 2",
+        "nodes 1 ranks ranks",
+        "nodes 1 together 2",
         "nodes 65536",
         "nodes 1e3",
         "nodes 99999999999999999999",

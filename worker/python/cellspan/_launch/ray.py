@@ -246,7 +246,7 @@ def seal(launch, number, key):
 
 
 class Drains:
-    """Nodes that Ray drains, as before a preemption. The kernel is told of each once.
+    """Nodes that Ray drains, as before a preemption. The kernel is told once of each agent there, and keeps that until the agent is up.
 
     No public name of Ray tells them: 2.60.0 was read, where ray.nodes() and ray.util.state know whether a node lives, and Ray's own training
     asks as is done here. If that is not there either, a line says what is missing, and all else works.
@@ -267,9 +267,10 @@ class Drains:
             return
         self._due = time.monotonic() + POLL_S
         for node, deadline in self._draining().items():
-            for number in self.agents.get(node, ()) if node not in self._reported else ():
-                self.launch.notice(number, deadline / 1000 - time.time() if deadline else DRAIN_S, "Ray drains the node")
-            self._reported.add(node)
+            for number in self.agents.get(node, ()):
+                if number not in self._reported:
+                    self.launch.notice(number, deadline / 1000 - time.time() if deadline else DRAIN_S, "Ray drains the node")
+                    self._reported.add(number)
 
     def _draining(self):
         """{id: when it ends, in ms; 0: Ray does not say}."""
@@ -298,6 +299,7 @@ def start_agents(launch, ray, actors, bundles, drains):
 
     def step(waiting, then):
         while waiting and not launch.over.is_set():
+            drains.look()
             for ref in ray.wait(list(waiting), num_returns=1, timeout=0.5)[0]:
                 number = waiting.pop(ref)
                 try:

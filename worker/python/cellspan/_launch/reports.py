@@ -25,10 +25,11 @@ class Reports:
             self.last_report = time.monotonic()
             write_all(self._out, data)
 
-    def nodes(self, n, by_ranks=False):
-        """So many agents will come. by_ranks: they have room for so many ranks as were asked for, and a new start for more gives more room."""
+    def nodes(self, n, by_ranks=False, together=False):
+        """So many agents will come. by_ranks: they have room for so many ranks as were asked for, and a new start for more gives more room.
+        together: if one is lost, all end."""
         self._line("contract 2")  # all engines of this package tell when an agent ends
-        self._line("nodes %d%s" % (n, " ranks" if by_ranks else ""))
+        self._line("nodes %d%s%s" % (n, " ranks" if by_ranks else "", " together" if together else ""))
 
     def node(self, number, name, slots=0):
         """Where an agent is, and how many ranks it takes (0: as many as come)."""

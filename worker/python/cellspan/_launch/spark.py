@@ -261,7 +261,7 @@ def main(launch):
     find_java()
     pyspark = import_pyspark()
     launch.end(10)
-    launch.nodes(launch.ranks, by_ranks=True)
+    launch.nodes(launch.ranks, by_ranks=True, together=True)
     launch.say("Spark's driver starts, for %s" % master)
     check_master(master, 20)
     try:

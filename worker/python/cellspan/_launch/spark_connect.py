@@ -69,7 +69,7 @@ def run_stage(launch, home, needs):
     launch.ranks = launch.ranks or slots or 0
     if not launch.ranks:
         raise Cannot(spark.HOW_MANY)
-    launch.nodes(launch.ranks, by_ranks=True)
+    launch.nodes(launch.ranks, by_ranks=True, together=True)
     line = spark.exposed({**seen["conf"], spark.ENCRYPTS_FILES: "true"})  # a local table goes to tasks without a file
     if line:
         launch.say(line)

@@ -63,7 +63,7 @@ def run_stage(launch, home, master):
     if not launch.ranks:
         raise Failed("the notebook's Spark session, %s, has no executor yet: run a Spark job first, or say how many ranks, as in -n 2" % master,
                      whole=True)
-    launch.nodes(launch.ranks, by_ranks=True)
+    launch.nodes(launch.ranks, by_ranks=True, together=True)
     spark.say_who_reads(launch, master, conf)
     slots = spark_slots.wait_for_slots(launch, lambda: ask_session(launch, home, ()), master, conf, seen["patience"], Failed(STOPPED, whole=True))
     if launch.over.is_set():
