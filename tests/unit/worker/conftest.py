@@ -37,10 +37,20 @@ def settings(tmp_path_factory):
     return {"IPYTHONDIR": str(tmp_path_factory.mktemp("ipython"))}
 
 
-@pytest.fixture
-def home(settings):
-    from fake_agent import Home
+@pytest.fixture(scope="session")
+def forked_homes():
+    from fake_agent import environment
+    from forked_homes import ForkedHomes
 
-    home = Home(env=settings)
+    homes = ForkedHomes(environment())
+    yield homes
+    homes.close()
+
+
+@pytest.fixture
+def home(settings, forked_homes):
+    from forked_homes import ForkedHome
+
+    home = ForkedHome(forked_homes, settings)
     yield home
     home.close()

@@ -191,6 +191,12 @@ class End:
             os.close(fd)
 
 
+def environment():
+    """That of a worker, as the agent makes it."""
+    package = os.path.dirname(os.path.dirname(os.path.abspath(_link.__file__)))
+    return dict(os.environ, PYTHONPATH=package, CELLSPAN_PYTHONPATH=package)
+
+
 class Home(End):
     """A home that runs, READY."""
 
@@ -199,18 +205,7 @@ class Home(End):
         out_r, out_w = os.pipe()
         err_r, err_w = os.pipe()
         stack_r, stack_w = os.pipe()
-        package = os.path.dirname(os.path.dirname(os.path.abspath(_link.__file__)))
-        full = dict(os.environ, PYTHONPATH=package, CELLSPAN_PYTHONPATH=package, CELLSPAN_STACK_FD=str(stack_w))
-        full.update(env or {})
-        self.process = subprocess.Popen(
-            [python, "-c", AS_MODULE, "cellspan._worker", "home", str(theirs.fileno())],
-            stdin=subprocess.DEVNULL,
-            stdout=out_w,
-            stderr=err_w,
-            env=full,
-            pass_fds=(theirs.fileno(), stack_w),
-            start_new_session=True,
-        )
+        self.process = self.start(python, {**environment(), **(env or {})}, (out_w, err_w, theirs.fileno(), stack_w))
         for fd in (out_w, err_w, stack_w):
             os.close(fd)
         theirs.close()
@@ -218,6 +213,19 @@ class Home(End):
         self.cells = 0
         self.count = 1
         self.ready = self.expect("READY")
+
+    def start(self, python, env, files):
+        """Its process. files: its stdout, stderr, socket to the agent, and the file for its stacks."""
+        out, err, sock, stack = files
+        return subprocess.Popen(
+            [python, "-c", AS_MODULE, "cellspan._worker", "home", str(sock)],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            env=dict(env, CELLSPAN_STACK_FD=str(stack)),
+            pass_fds=(sock, stack),
+            start_new_session=True,
+        )
 
     def request(self, kind, content, flags=0, count=0, buffers=(), metadata=None):
         """Sends a request; its number."""
@@ -275,9 +283,7 @@ class Zygote(End):
         ours, theirs = pair()
         out_r, out_w = os.pipe()
         err_r, err_w = os.pipe()
-        package = os.path.dirname(os.path.dirname(os.path.abspath(_link.__file__)))
-        full = dict(os.environ, PYTHONPATH=package, CELLSPAN_PYTHONPATH=package)
-        full.update(env or {})
+        full = {**environment(), **(env or {})}
         self.process = subprocess.Popen(
             [python, "-c", AS_MODULE, "cellspan._worker", "zygote", str(theirs.fileno())],
             stdin=subprocess.DEVNULL,
