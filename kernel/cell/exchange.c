@@ -137,7 +137,7 @@ static void send_down(struct cell *c, const struct member *to, const struct span
 {
     struct span down = { .kind = SPAN_HANDED, .cell = c->id, .worker = to->worker };
 
-    down.v[F_HANDED_PARTS].list = m->v[F_HAND_PARTS].list;
+    down.v[F_HANDED_LOAD].list = m->v[F_HAND_LOAD].list;
     (void)cell_send(c, &to->worker, 1, &down);
 }
 
@@ -153,7 +153,7 @@ static void hold(struct cell *c, struct exchange_rank *r, const struct span *m)
     one->head = (struct buf)BUF_INIT;
     *r->end = one;
     r->end = &one->next;
-    if (buf_add_slice(&one->head, m->v[F_HAND_PARTS].list.item[0]) < 0)
+    if (buf_add_slice(&one->head, m->v[F_HAND_LOAD].list.item[0]) < 0)
         no_memory(c);
 }
 
@@ -276,7 +276,7 @@ static void for_any(struct cell *c, const struct span *m)
     h->count.done += m->v[F_HAND_FAILED].u64;
     if (flags & HAND_DROP)
         drop_all(h);
-    if (m->v[F_HAND_PARTS].list.n && !c->stop.stopping)
+    if (m->v[F_HAND_LOAD].list.n && !c->stop.stopping)
         add_load(c, m);
     h->last = h->last || (flags & HAND_LAST) != 0;
     send_loads(c);
@@ -339,8 +339,8 @@ void exchange_on_rank_hand(struct cell *c, const struct member *member, const st
     if (!c->from.is_call || !cell_runs(c) || member->state != MEMBER_RUNNING)
         return;
     up.v[F_HANDED_FROM].u64 = member->rank;
-    up.v[F_HANDED_PARTS].list = m->v[F_HAND_PARTS].list;
-    if (up.v[F_HANDED_PARTS].list.n)
+    up.v[F_HANDED_LOAD].list = m->v[F_HAND_LOAD].list;
+    if (up.v[F_HANDED_LOAD].list.n)
         (void)cell_send_home(c, &up);
     note_rank(c, member->rank, m);
     if (c->from.exchange)
@@ -374,7 +374,7 @@ void exchange_rank_died(struct cell *c, unsigned rank, struct slice why)
     for (const struct exchange_held *one = r->held; one; one = one->next)
         heads[k++] = buf_slice(&one->head);
     m.v[F_HANDED_FROM].u64 = rank;
-    m.v[F_HANDED_PARTS].list = (struct span_list){ heads, n };
+    m.v[F_HANDED_LOAD].list = (struct span_list){ heads, n };
     m.v[F_HANDED_DIED].s = why;
     (void)cell_send_home(c, &m);
     free(heads);

@@ -8,7 +8,7 @@ static void hands(struct world *w, uint32_t worker, uint64_t cell, uint64_t to, 
     struct slice part = slice_text(text);
     struct span m = { .kind = SPAN_HAND, .cell = cell, .v[F_HAND_TO].u64 = to };
 
-    m.v[F_HAND_PARTS].list = (struct span_list){ .item = &part, .n = 1 };
+    m.v[F_HAND_LOAD].list = (struct span_list){ .item = &part, .n = 1 };
     say(w, worker, m);
 }
 
@@ -92,7 +92,7 @@ static void for_any(struct world *w, uint64_t flags, const char *text)
     struct span m = { .kind = SPAN_HAND, .cell = w->nb->cells->id };
 
     m.v[F_HAND_FLAGS].u64 = HAND_ANY | flags;
-    m.v[F_HAND_PARTS].list = (struct span_list){ .item = &part, .n = text ? 1 : 0 };
+    m.v[F_HAND_LOAD].list = (struct span_list){ .item = &part, .n = text ? 1 : 0 };
     say(w, SPAN_WORKER_HOME, m);
 }
 
@@ -211,7 +211,7 @@ static void the_last_load_is_said(void)
     for_any(&w, 0, "only");
     for_any(&w, HAND_LAST, NULL);
     ok(in_order(&w, "send HANDED 2", "send HANDED 3") && !sent(&w, "only"),
-       "after the last load, ranks that take one are told by a message without parts");
+       "after the last load, ranks that take one are told by a message with an empty load");
     buf_clear(&w.log);
     takes(&w, 2, 1);
     ok(logged(&w, "send HANDED 2"), "so is one that asks later");

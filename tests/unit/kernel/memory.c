@@ -110,7 +110,7 @@ static void hand_out(struct world *w)
     struct span load = { .kind = SPAN_HAND, .v[F_HAND_FLAGS].u64 = HAND_ANY }, last = load;
 
     takes.cell = load.cell = last.cell = running(w);
-    load.v[F_HAND_PARTS].list = (struct span_list){ .item = &part, .n = 1 };
+    load.v[F_HAND_LOAD].list = (struct span_list){ .item = &part, .n = 1 };
     last.v[F_HAND_FLAGS].u64 |= HAND_LAST;
     say(w, SPAN_WORKER_HOME, load);
     say(w, 2, takes);

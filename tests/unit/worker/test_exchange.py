@@ -11,7 +11,7 @@ from cellspan._worker import exchange
 
 
 def piece(head, data):
-    return types.SimpleNamespace(fields={"from": 3, "parts": [json.dumps(head).encode(), data]})
+    return types.SimpleNamespace(fields={"from": 3, "load": [json.dumps(head).encode(), data]})
 
 
 def test_pieces_make_a_load_and_those_for_a_server_that_is_gone_are_not_kept():
@@ -30,7 +30,7 @@ def test_of_a_rank_that_has_died_home_gets_the_heads_of_its_loads_and_no_half_on
     begun, servers = {}, {7: "a server"}
     exchange.received(begun, piece({"of": 7, "more": 1}, b"ab"), servers)
     heads = [{"of": 7, "first": 4}, {"of": 7, "first": 9, "more": 1}]
-    death = types.SimpleNamespace(fields={"from": 3, "parts": [json.dumps(head).encode() for head in heads], "died": "rank 3 was killed"})
+    death = types.SimpleNamespace(fields={"from": 3, "load": [json.dumps(head).encode() for head in heads], "died": "rank 3 was killed"})
     assert exchange.received(begun, death, servers) == ({"of": 7, "died": "rank 3 was killed", "loads": heads}, b"") and not begun
 
 

@@ -34,8 +34,8 @@ class Home:
         """[(number of the first item, [its items])] that were sent since the last call; what else was sent stays."""
         found, others = [], []
         for fields in self.sent:
-            if fields.get("parts"):
-                head, data = fields["parts"]
+            if fields.get("load"):
+                head, data = fields["load"]
                 found.append((json.loads(head)["first"], [x for (x,) in vars_bundle.unpack_bytes(data, {})]))
             else:
                 others.append(fields)

@@ -2,7 +2,7 @@
 """HAND: what home and ranks send each other while a call runs, such as the items of cellspan.map and their results.
 
 A load is one Python object, such as a chunk of a map's items. It is pickled as variables are, and goes in pieces, since a message has a
-limit. The first part of each piece is its head, a small dict as JSON: {"of": the number of home's server, "more": pieces of this load
+limit. A piece begins with its head, a small dict as JSON: {"of": the number of home's server, "more": pieces of this load
 follow, ...}.
 
 A load of home's is for one rank, or for whichever rank takes one next: those the kernel hands out (send_loads()). If the call outlives
@@ -32,11 +32,11 @@ def send_load(worker, cell, to, head, data=b"", flags=0, takes=0, **counts):
     view = memoryview(data)
     for at in range(0, max(len(view), 1), PIECE):
         more = at + PIECE < len(view)
-        parts = [json.dumps(dict(head, more=1) if more else head).encode(), bytes(view[at : at + PIECE])]
+        piece = [json.dumps(dict(head, more=1) if more else head).encode(), bytes(view[at : at + PIECE])]
         if to == ANY:
-            _for_any(worker, cell, _link.HAND_MORE if more else 0, parts, {} if more else counts)
+            _for_any(worker, cell, _link.HAND_MORE if more else 0, piece, {} if more else counts)
         else:
-            fields = {"to": to, "flags": 0 if more else flags, "takes": 0 if more else takes, "parts": parts}
+            fields = {"to": to, "flags": 0 if more else flags, "takes": 0 if more else takes, "load": piece}
             worker.send("HAND", cell, fields if more else {**fields, **counts})
 
 
@@ -56,8 +56,8 @@ def send_stop(worker, cell):
     worker.send("HAND", cell, {"flags": _link.HAND_STOP})
 
 
-def _for_any(worker, cell, flags, parts, counts):
-    worker.send("HAND", cell, {"to": 0, "flags": _link.HAND_ANY | flags, "takes": 0, "parts": parts, **counts})
+def _for_any(worker, cell, flags, piece, counts):
+    worker.send("HAND", cell, {"to": 0, "flags": _link.HAND_ANY | flags, "takes": 0, "load": piece, **counts})
 
 
 class Pieces:
@@ -66,10 +66,10 @@ class Pieces:
     def __init__(self):
         self.data = []
 
-    def load(self, parts):
+    def load(self, piece):
         """(head, data) of a load that is complete with this message; None: more pieces follow."""
-        head = json.loads(bytes(parts[0]))
-        self.data.append(parts[1])
+        head = json.loads(bytes(piece[0]))
+        self.data.append(piece[1])
         if head.get("more"):
             return None
         data, self.data = self.data, []
@@ -78,20 +78,20 @@ class Pieces:
 
 def server_of(message):
     """The number of the server that a HANDED is for."""
-    return json.loads(bytes(message.fields["parts"][0]))["of"]
+    return json.loads(bytes(message.fields["load"][0]))["of"]
 
 
 def received(begun, message, servers):
     """Home's Pieces.load() for a HANDED. begun: {(of, rank): its Pieces}, kept by the caller. None also if the server is gone.
     If the rank has died: ({"of": of, "died": how, "loads": the heads of those that it had not finished, in their order}, b"")."""
-    rank, parts = message.fields["from"], message.fields["parts"]
+    rank, piece = message.fields["from"], message.fields["load"]
     key = server_of(message), rank
     if key[0] not in servers:
         return None
     if message.fields.get("died"):
         begun.pop(key, None)
-        return {"of": key[0], "died": message.fields["died"], "loads": [json.loads(bytes(part)) for part in parts]}, b""
-    load = begun.setdefault(key, Pieces()).load(parts)
+        return {"of": key[0], "died": message.fields["died"], "loads": [json.loads(bytes(part)) for part in piece]}, b""
+    load = begun.setdefault(key, Pieces()).load(piece)
     if load is not None:
         del begun[key]
     return load
@@ -130,7 +130,7 @@ class Exchange:
     def take(self, message):
         """A HANDED has come."""
         if message.cell == self.cell:
-            self._inbox.append(message.fields["parts"])
+            self._inbox.append(message.fields["load"])
             if self._waiting is not None:
                 self._waiting.set(None)
 
@@ -157,10 +157,10 @@ class Exchange:
         pieces = Pieces()
         while True:
             while self._inbox:
-                parts = self._inbox.popleft()
-                if not parts:
+                piece = self._inbox.popleft()
+                if not piece:
                     return None
-                load = pieces.load(parts)
+                load = pieces.load(piece)
                 if load is not None:
                     self._begun(load[0])
                     return load
@@ -172,7 +172,7 @@ class Exchange:
         Then only those come that are here already."""
         self._counted = head.get("first", 0)
         if head.get("own"):
-            heads = [json.loads(bytes(parts[0])) for parts in self._inbox if parts]
+            heads = [json.loads(bytes(piece[0])) for piece in self._inbox if piece]
             self._coming = sum(not (head.get("more") or head.get("own")) for head in heads)
         else:
             self._coming = max(self._coming - 1, 0)
