@@ -3,8 +3,8 @@
 
 /* the longest wait between two checks, so that a lost peer is named within a second */
 #define CHECK_MAX_NS (250 * NS_PER_MS)
-/* a BEAT is due after this part of the timeout, so several may get lost before it is over */
-#define PARTS 5u
+/* so many BEATs are due within the timeout: several may get lost before it is over */
+#define BEATS 5u
 
 void beat_init(struct beat *b, uint64_t timeout_ns, uint64_t now)
 {
@@ -19,7 +19,7 @@ void beat_start(struct beat *b, uint64_t now)
 
 uint64_t beat_wait(const struct beat *b)
 {
-    const uint64_t part = b->timeout_ns / (2 * PARTS);
+    const uint64_t part = b->timeout_ns / (2 * BEATS);
 
     return part < CHECK_MAX_NS ? part : CHECK_MAX_NS;
 }
@@ -69,7 +69,7 @@ bool peer_times_beat_due(const struct beat *b, const struct peer_times *p, uint6
 {
     const uint64_t older = p->heard < p->sent ? p->heard : p->sent;
 
-    return since(older, now) + beat_wait(b) > b->timeout_ns / PARTS;
+    return since(older, now) + beat_wait(b) > b->timeout_ns / BEATS;
 }
 
 uint64_t peer_times_silence_ns(const struct peer_times *p, uint64_t known)

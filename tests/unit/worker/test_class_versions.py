@@ -236,10 +236,10 @@ def test_the_module_of_a_base_is_named(module, be, capsys, tmp_path, monkeypatch
 
 def test_a_class_that_is_changed_in_place_is_described_again(module):
     found = module(OLD)
-    before = class_versions.parts_of(found.C)
+    before = class_versions.members_of(found.C)
     kept = found.C
     kept.area = module(NEW).C.area  # as %autoreload does
-    assert class_versions.parts_of(kept) != before
+    assert class_versions.members_of(kept) != before
 
 
 def test_a_large_value_is_looked_through_in_part(module, be, capsys):
@@ -278,7 +278,7 @@ def test_a_description_is_the_same_in_each_process(module, tmp_path):
     import subprocess
 
     module(OLD + "    def f(self, x):\n        return x in {'a', 'b', 'c', 'd', 'e', 'f'}, (1, 2.5, None, b'x')\n")
-    code = "import versioned_kl, json\nfrom cellspan._capture import class_versions\nprint(json.dumps(class_versions.parts_of(versioned_kl.C), sort_keys=True))"
+    code = "import versioned_kl, json\nfrom cellspan._capture import class_versions\nprint(json.dumps(class_versions.members_of(versioned_kl.C), sort_keys=True))"
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.path.dirname(os.path.dirname(os.path.dirname(vars_bundle.__file__)))])}
     made = {subprocess.run([sys.executable, "-c", code], env={**env, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True).stdout for seed in "123"}
     assert len(made) == 1 and '"f": "f' in made.pop()

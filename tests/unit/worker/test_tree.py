@@ -16,7 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 from cellspan._code.entries import UNKNOWN, Entries, Unavailable, key_of, packed, write_file
-from cellspan._code.tree import PORTION, Part, Tree, portions
+from cellspan._code.tree import BATCH, File, Tree, batches
 from notebook_files import Files
 
 ROOT = "/nowhere/project"
@@ -378,10 +378,10 @@ def test_names_that_are_no_text(tree, home):
 
 
 def test_portions_are_the_same_for_all():
-    parts = [Part(str(n), 1 << 20, str(n), 0) for n in range(300)]
-    assert [len(one) for one in portions(parts)] == [128, 128, 44]
-    assert [len(one) for one in portions([Part("", 0, "", 0)] * (PORTION + 1))] == [PORTION, 1]
-    assert [len(one) for one in portions([Part("", 1 << 30, "", 0)] * 2)] == [1, 1] and list(portions([])) == []
+    files = [File(str(n), 1 << 20, str(n), 0) for n in range(300)]
+    assert [len(one) for one in batches(files)] == [128, 128, 44]
+    assert [len(one) for one in batches([File("", 0, "", 0)] * (BATCH + 1))] == [BATCH, 1]
+    assert [len(one) for one in batches([File("", 1 << 30, "", 0)] * 2)] == [1, 1] and list(batches([])) == []
 
 
 def test_only_the_first_rank_of_a_node_says_something(tree, home):

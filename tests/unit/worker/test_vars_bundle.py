@@ -50,7 +50,7 @@ def test_the_bundle_is_sealed():
 def test_a_large_bytes_object_is_not_copied_on_its_way():
     big = bytes(8 << 20)
     pickled = reducers.Pickled(big)
-    assert any(part is big for part in pickled.chunks.parts)
+    assert any(part is big for part in pickled.chunks.pieces)
 
 
 @pytest.mark.parametrize(

@@ -447,10 +447,10 @@ def _run_far(home, fn, args, kw, options):
 def _unsent(captures, fn, args, kw, why):
     """The error text that names the part of a call that can't be sent."""
     name = getattr(fn, "__name__", type(fn).__name__)
-    parts = [("the function itself", fn)]
-    parts += [(f"argument {number}", value) for number, value in enumerate(args, 1)]
-    parts += [(f"argument {key}=", value) for key, value in kw.items()]
-    refused = ((part, captures.refusal(value)) for part, value in parts)
+    named = [("the function itself", fn)]
+    named += [(f"argument {number}", value) for number, value in enumerate(args, 1)]
+    named += [(f"argument {key}=", value) for key, value in kw.items()]
+    refused = ((part, captures.refusal(value)) for part, value in named)
     part, why = next((found for found in refused if found[1]), ("the call", why))
     return f"{name}(): {part} can't be sent to the ranks: {why}"
 
@@ -537,10 +537,10 @@ def _check_name(name):
 def magic_line(magic, options, *words):
     """The line of a magic: options with their long names, each value quoted."""
     __tracebackhide__ = True
-    parts = [f"%{magic}", *words]
+    line = [f"%{magic}", *words]
     for name, value in options.items():
-        parts += _option(name, value)
-    return " ".join(parts)
+        line += _option(name, value)
+    return " ".join(line)
 
 
 def _option(name, value):

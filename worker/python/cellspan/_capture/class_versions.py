@@ -54,9 +54,9 @@ def described(classes):
     found, count = {}, 0
     for cls in itertools.chain.from_iterable(_bases(cls) for cls in classes):
         if count < MOST and cls.__qualname__ not in found.get(cls.__module__, ()):
-            parts = parts_of(cls)
-            if parts:
-                found.setdefault(cls.__module__, {})[cls.__qualname__] = parts
+            members = members_of(cls)
+            if members:
+                found.setdefault(cls.__module__, {})[cls.__qualname__] = members
                 count += 1
     return {"by": side, "rank": rank, "older": [module for module in found if is_older(module)], "of": found} if found else None
 
@@ -75,30 +75,30 @@ def is_users(module):
     return isinstance(path, str) and is_users_file(path)
 
 
-def parts_of(cls):
+def members_of(cls):
     """{name: text} of what the class's own body has; {} if the class does not let itself be read."""
     spec = names_of(sys.modules.get(cls.__module__)).get("__spec__")  # another one after the module was loaded again, which may change the class in place
     try:
         known = _described.get(cls)
         if known is None or known[0] is not spec:
-            known = _described[cls] = spec, _own_parts(cls)
+            known = _described[cls] = spec, _own_members(cls)
         return known[1]
     except Exception:  # noqa: BLE001 - of a metaclass
         return {}
 
 
-def _own_parts(cls):
+def _own_members(cls):
     values = dict(vars(cls))
     methods = {name: method for name, method in ((name, method_of(value)) for name, value in values.items()) if method is not None}
     methods = {name: method for name, method in methods.items() if not name.startswith("__annotate")}  # made when it is asked for
-    parts = {name: METHOD + _short(_function_parts(method)) for name, method in methods.items()}
-    parts.update((f"{name}.setter", METHOD + _short(_function_parts(value.fset))) for name, value in values.items() if _has_setter(value))
+    members = {name: METHOD + _short(_function_facts(method)) for name, method in methods.items()}
+    members.update((f"{name}.setter", METHOD + _short(_function_facts(value.fset))) for name, value in values.items() if _has_setter(value))
     plain = {name: getattr(value, "_value_", value) if isinstance(value, cls) and issubclass(cls, enum.Enum) else value for name, value in values.items()}
-    plain = {name: value for name, value in plain.items() if name not in parts and not name.startswith("__") and is_plain(value)}
+    plain = {name: value for name, value in plain.items() if name not in members and not name.startswith("__") and is_plain(value)}
     if plain:
         assigned = set().union(*(_assigned(method.__code__) for method in methods.values()))
-        parts.update((name, _short(_plain_part(value))) for name, value in plain.items() if name not in assigned)
-    return parts
+        members.update((name, _short(_plain_facts(value))) for name, value in plain.items() if name not in assigned)
+    return members
 
 
 def method_of(value):
@@ -123,14 +123,14 @@ def is_plain(value, deep=2):
     return isinstance(value, PLAIN) and (not isinstance(value, (str, bytes)) or len(value) <= MOST_PLAIN)
 
 
-def _plain_part(value):
+def _plain_facts(value):
     """A plain value in a form that is the same in each process."""
     if isinstance(value, types.CodeType):
-        return _code_parts(value)
+        return _code_facts(value)
     if isinstance(value, frozenset):
-        return ["set", *sorted(map(str, map(_plain_part, value)))]
+        return ["set", *sorted(map(str, map(_plain_facts, value)))]
     if isinstance(value, tuple):
-        return ["tuple", *map(_plain_part, value)]
+        return ["tuple", *map(_plain_facts, value)]
     return [type(value).__name__, repr(value)]
 
 
@@ -138,17 +138,17 @@ def _has_setter(value):
     return isinstance(value, property) and isinstance(value.fset, types.FunctionType)
 
 
-def _function_parts(function):
+def _function_facts(function):
     if function.__code__.co_filename.startswith("<"):  # made by a decorator from what is described already
-        return [_code_parts(function.__code__)]
+        return [_code_facts(function.__code__)]
     defaults = [*(function.__defaults__ or ()), *(value for _, value in sorted((function.__kwdefaults__ or {}).items()))]
-    return [_code_parts(function.__code__), [_plain_part(value) if is_plain(value) else "" for value in defaults]]
+    return [_code_facts(function.__code__), [_plain_facts(value) if is_plain(value) else "" for value in defaults]]
 
 
-def _code_parts(code):
+def _code_facts(code):
     """What code does, without where it stands in its file."""
     counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags
-    return [counts, code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, [_plain_part(const) for const in code.co_consts]]
+    return [counts, code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, [_plain_facts(const) for const in code.co_consts]]
 
 
 def _assigned(code):
@@ -165,8 +165,8 @@ def _names(argument):
     return argument if isinstance(argument, tuple) else (argument,)
 
 
-def _short(parts):
-    return hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()[:8]
+def _short(facts):
+    return hashlib.sha256(repr(facts).encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
 # ---- the receiver ----------------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ def is_description(theirs):
         isinstance(theirs["by"], str)
         and isinstance(theirs["rank"], (int, type(None)))
         and all(isinstance(module, str) for module in theirs["older"])
-        and all(isinstance(parts, dict) for classes in theirs["of"].values() for parts in classes.values())
+        and all(isinstance(members, dict) for classes in theirs["of"].values() for members in classes.values())
     )
 
 
@@ -188,10 +188,10 @@ def tell(theirs, value, label="", say=None):
     printed."""
     for module, classes in theirs["of"].items():
         older = _older_sides(theirs, module)
-        for qualname, parts in classes.items() if older and is_users(module) else ():
+        for qualname, members in classes.items() if older and is_users(module) else ():
             with contextlib.suppress(Exception):  # of a class that does not let itself be read
                 cls = functools.reduce(lambda at, name: getattr(at, name, None), qualname.split("."), sys.modules[module])
-                line = _line(cls, _differing(parts, parts_of(cls)), theirs["by"])
+                line = _line(cls, _differing(members, members_of(cls)), theirs["by"])
                 called = _called(value, cls, label) if line else ""
                 about = line, called if isinstance(cls, enum.EnumMeta) else "", *older
                 if line and about not in _reported:  # of several ranks, the first is named

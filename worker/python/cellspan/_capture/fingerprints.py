@@ -83,7 +83,7 @@ def fingerprint(pickled, again=False):
     """(digest of the pickle and of the small buffers, the large buffers). again: it is compared with that of a value that was loaded at
     another time, so it must not depend on which texts are one object."""
     digest, large = hashlib.blake2b(digest_size=32), []
-    for part in [_link.unshared(b"".join(pickled.chunks.parts))] if again else pickled.chunks.parts:
+    for part in [_link.unshared(b"".join(pickled.chunks.pieces))] if again else pickled.chunks.pieces:
         digest.update(part)
     for buffer in pickled.pieces + pickled.storages:
         size = size_of(buffer)

@@ -35,21 +35,21 @@ NO_FILE = "<dynamic-code>"  # what cloudpickle writes for the name of a file
 # ---- the side that pickles ----------------------------------------------------------------------------------------
 
 class Chunks:
-    """The file that a pickler writes to. It keeps the parts without joining them, so that a large bytes object is not copied."""
+    """The file that a pickler writes to. It keeps the pieces without joining them, so that a large bytes object is not copied."""
 
     def __init__(self, limit=None):
-        self.parts = []
+        self.pieces = []
         self.size = 0
         self.limit = limit
 
     def write(self, data):
         self.size += len(data)
         if self.limit is None or self.size <= self.limit:
-            self.parts.append(data if type(data) is bytes else bytes(data))
+            self.pieces.append(data if type(data) is bytes else bytes(data))
         elif self.size > self.limit + SLACK:
             raise Overflow(self.size)
         else:
-            self.parts.clear()
+            self.pieces.clear()
         return len(data)
 
 

@@ -163,7 +163,7 @@ def flat(pickled, limit=None, absent=()):
     front, spans, end = _front(pickled, absent)
     if limit is not None and end > limit:
         return None
-    written, at, kept = [front, *pickled.chunks.parts], len(front) + pickled.chunks.size, []
+    written, at, kept = [front, *pickled.chunks.pieces], len(front) + pickled.chunks.size, []
     for piece, (offset, size) in zip(pickled.pieces + pickled.storages, spans):
         if not size:
             continue
@@ -187,7 +187,7 @@ def place(pickled):
     try:
         os.ftruncate(fd, end)
         at = _write(fd, front, 0)
-        for part in pickled.chunks.parts:
+        for part in pickled.chunks.pieces:
             at = _write(fd, part, at)
         for piece, (offset, _) in zip(pickled.pieces + pickled.storages, spans):
             for view in piece.views():
@@ -205,11 +205,11 @@ def _aligned(offset):
     return (offset + ALIGN - 1) // ALIGN * ALIGN
 
 
-def sealed(parts):
+def sealed(pieces):
     """A sealed memfd with these bytes-likes, one after the other: (descriptor, size)."""
     fd, size = create(), 0
     try:
-        for part in parts:
+        for part in pieces:
             size = _write(fd, part, size)
         _seal(fd)
     except BaseException:

@@ -374,7 +374,7 @@ class CodeHome:
     # ---- answers -------------------------------------------------------------------------------------------------------
 
     def answer(self, what, content):
-        """(the answer, its bytes in parts or None) for a rank's question. Any thread may call it."""
+        """(the answer, its bytes in pieces or None) for a rank's question. Any thread may call it."""
         try:
             if what == "tree":
                 return self._tree(content), None
@@ -451,24 +451,24 @@ class CodeHome:
         return {**found, "states": states} if states.keys() <= set(self._asked_for) else found
 
     def _files(self, hashes):
-        rows, parts, gone, at, modules = [], [], [], 0, 0
+        rows, pieces, gone, at, modules = [], [], [], 0, 0
         for k, digest in enumerate(hashes):
             path, size, own = self._found(digest)
             if own is None:
                 gone.append(digest)
                 continue
             rows.append([k, at, size])
-            parts.append(own)
+            pieces.append(own)
             at += size
             modules += is_code(path)
         if gone:  # the rank asks for all of them anew
             return {"files": [], "gone": gone, "modules": 0}, ()
         with self._lock:
             self._sent.update((hashes[k], size) for k, _, size in rows)
-        return {"files": rows, "gone": gone, "modules": modules}, itertools.chain.from_iterable(parts)
+        return {"files": rows, "gone": gone, "modules": modules}, itertools.chain.from_iterable(pieces)
 
     def _found(self, digest):
-        """(a file that still has this hash, its size, its parts); None: there is none. Several files may have the same bytes."""
+        """(a file that still has this hash, its size, its pieces); None: there is none. Several files may have the same bytes."""
         with self._lock:
             paths = list(self._paths.get(digest, ()))
         for path in paths:
@@ -532,7 +532,7 @@ def _state(listing):
 
 
 def _content(path, digest):
-    """(size, parts) of a file with this hash; None: it has another one, or there is none. The parts of a large file are read when they are
+    """(size, pieces) of a file with this hash; None: it has another one, or there is none. The pieces of a large file are read when they are
     used, so that home's memory has it once; OSError: it has changed by then."""
     try:
         size = os.stat(path).st_size

@@ -13,11 +13,11 @@ from .listing import MODULE, NAMESPACE, PACKAGE, Place, has_init, module_name
 
 
 class Redirected:
-    """first, last: {name: Place} of finders before and behind that of sys.path. parts: {name: [Place, …]} of namespace packages.
+    """first, last: {name: Place} of finders before and behind that of sys.path. portions: {name: [Place, …]} of namespace packages.
     redirects: {dotted name: path} of what has another name, or stands elsewhere, than its package says. unbuilt: {name: why it is not known}."""
 
     def __init__(self):
-        self.first, self.last, self.parts, self.redirects, self.unbuilt = {}, {}, {}, {}, {}
+        self.first, self.last, self.portions, self.redirects, self.unbuilt = {}, {}, {}, {}, {}
 
     def redirects_of(self, places):
         """`redirects` of the packages and modules that are there because of a finder."""
@@ -96,7 +96,7 @@ def _setuptools(finder, found):
     for name, paths in (module.get("NAMESPACES") or {}).items():
         if "." not in name:
             known = [Place(NAMESPACE, path, os.path.dirname(path)) for path in paths if os.path.isdir(path) and os.path.basename(path) == name]
-            found.parts.setdefault(name, []).extend(known)
+            found.portions.setdefault(name, []).extend(known)
     return mapping
 
 

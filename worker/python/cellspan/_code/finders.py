@@ -42,7 +42,7 @@ class Project:
         self.update = None  # called before a name is looked for: a process that a rank has started gets the rank's listing
         self.metadata = set()  # folders of this machine with what importlib.metadata knows of the names
         self._absent = set()  # names that home does not have, in this cell
-        self._parts = {}  # {name of a package without __init__.py: (its __path__, the folders of this machine in it)}
+        self._portions = {}  # {name of a package without __init__.py: (its __path__, the folders of this machine in it)}
         self._searched = threading.local()
 
     def take(self, listing):
@@ -154,8 +154,8 @@ class Project:
 
     def joined(self, name, spec, own):
         """Python's own list would be made again from sys.path."""
-        folders, _ = self._parts.setdefault(name, ([], own))
-        self._parts[name] = folders, own
+        folders, _ = self._portions.setdefault(name, ([], own))
+        self._portions[name] = folders, own
         folders[:] = dict.fromkeys([*spec.submodule_search_locations, *own])
         made = machinery.ModuleSpec(name, None, is_package=True)
         made.submodule_search_locations = folders
@@ -163,8 +163,8 @@ class Project:
 
     def renew(self, name):
         """A package without __init__.py has other folders now: its module, which may be imported, finds what is in them."""
-        if name in self._parts and self.roots(name):
-            _, own = self._parts[name]
+        if name in self._portions and self.roots(name):
+            _, own = self._portions[name]
             entry = self.entry(name)
             spec = entry and machinery.PathFinder.find_spec(name, [self.place(root, entry) for root in entry["roots"]])
             if spec is not None and spec.loader is None:

@@ -124,7 +124,7 @@ class Lister:
             places[name] += [place for place in folders[name] if place.path != places[name][0].path]
         if redirected is not None:
             _put_first(redirected.last, places, taken)
-            for name, found in redirected.parts.items():
+            for name, found in redirected.portions.items():
                 namespaces.setdefault(name, []).extend(place for place in found if place not in namespaces.get(name, ()))
         places.update({name: found for name, found in namespaces.items() if name not in taken})
         if redirected is None:

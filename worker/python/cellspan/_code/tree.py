@@ -33,7 +33,7 @@ from .in_place import InPlace
 from .room import Room
 
 TRIES = 3  # for files that change at home while they are read
-PORTION, PORTION_BYTES = 4096, 128 << 20  # files and bytes of one question
+BATCH, BATCH_BYTES = 4096, 128 << 20  # files and bytes of one question
 LATE = "the notebook's process was busy for 10 s and did not answer"
 CLIP = 200  # characters of a reason
 NO_PATH = re.compile(r"\A(?!/)|//|/\.\.?(/|\Z)|.+/\Z")  # is in a path that is not absolute, or not in its shortest form
@@ -44,7 +44,7 @@ _ANY_MORE = (
     "%ranks restart ends that"
 )
 
-Part = collections.namedtuple("Part", "path size hash mode")  # a file of a manifest
+File = collections.namedtuple("File", "path size hash mode")  # a file of a manifest
 
 
 def canonical(value):
@@ -226,15 +226,15 @@ class Tree:
                     self._forget(key)
                 self._note_absent(key)
                 return None
-            parts = [Part(*row) for row in said["files"]]
-            for part in parts:
-                if NO_PATH.search(part.path):
-                    raise Unavailable(f"{part.path} is no absolute path")
-            entry = {"digest": said["digest"], "roots": said["roots"], "left": said.get("left", []), "files": [list(part) for part in parts]}
+            files = [File(*row) for row in said["files"]]
+            for row in files:
+                if NO_PATH.search(row.path):
+                    raise Unavailable(f"{row.path} is no absolute path")
+            entry = {"digest": said["digest"], "roots": said["roots"], "left": said.get("left", []), "files": [list(row) for row in files]}
             entry["home"], entry["cell"] = home, self._cell
             entry["empty"] = [path for path in said.get("empty", ()) if not NO_PATH.search(path)]
-            alike, others = self._alike(parts)
-            entry["here"] = bool(parts) and len(alike) == len(parts) and self._is_found(question, entry)
+            alike, others = self._alike(files)
+            entry["here"] = bool(files) and len(alike) == len(files) and self._is_found(question, entry)
             if entry["here"]:
                 entry["seen"] = _seen_here(alike)
             else:
@@ -245,7 +245,7 @@ class Tree:
             if listed not in ("", UNKNOWN, entry["digest"]):
                 self._say_newer(key, entry, listed)
             self._put(key, entry, before)
-            if not parts:  # a folder without modules is a package, too
+            if not files:  # a folder without modules is a package, too
                 for root in entry["roots"]:
                     os.makedirs(os.path.join(self.root + root, question.get("name", "")), mode=0o700, exist_ok=True)
             return entry
@@ -254,22 +254,22 @@ class Tree:
     # ---- what is on this machine already -----------------------------------------------------------------------------
 
     @staticmethod
-    def _alike(parts):
+    def _alike(files):
         """({path: state} of those files that are at home's path here, too, with the same bytes; paths of those with others). A file is opened
         before it is looked at: then NFS asks its server."""
         found, others, listed = {}, [], {}
-        for part in parts:
-            folder, base = os.path.split(part.path)
+        for row in files:
+            folder, base = os.path.split(row.path)
             try:
                 if folder not in listed:
                     listed[folder] = set(os.listdir(folder))  # as Python's finders see it
                 if base not in listed[folder]:
                     continue
-                state = state_of(part.path)
-                if hash_of(part.path, part.size) == part.hash:
-                    found[part.path] = state
+                state = state_of(row.path)
+                if hash_of(row.path, row.size) == row.hash:
+                    found[row.path] = state
                 else:
-                    others.append(part.path)
+                    others.append(row.path)
             except OSError:
                 listed.setdefault(folder, set())
         return found, others
@@ -311,34 +311,34 @@ class Tree:
     def _in_store(self, digest):
         return os.path.join(self._store, digest[:2], digest)
 
-    def _fetch(self, parts, alike):
+    def _fetch(self, files, alike):
         """Brings the contents into the store that are not there, or that somebody has written to. False: home does not have one of them any
         more."""
         lacking, listed, kept = {}, {}, set()
-        for part in parts:
-            start = part.hash[:2]
+        for row in files:
+            start = row.hash[:2]
             if start not in listed:
                 listed[start] = _names_in(os.path.join(self._store, start))
-            if part.hash in lacking or (part.hash in listed[start] and _has(self._in_store(part.hash), part)):
+            if row.hash in lacking or (row.hash in listed[start] and _has(self._in_store(row.hash), row)):
                 continue
-            if part.path in alike and self._keep_own(part):
+            if row.path in alike and self._keep_own(row):
                 continue
-            lacking[part.hash] = part
-        self._room.needs(part.size for part in lacking.values())
-        for portion in portions(list(lacking.values())):
-            said, blob = self._ask("files", {"hashes": [part.hash for part in portion]})
+            lacking[row.hash] = row
+        self._room.needs(row.size for row in lacking.values())
+        for batch in batches(list(lacking.values())):
+            said, blob = self._ask("files", {"hashes": [row.hash for row in batch]})
             if said.get("gone"):
                 return False
             view = memoryview(blob if blob is not None else b"")
             for k, offset, size in said["files"]:
-                if self._keep(portion[k].hash, view[offset : offset + size], portion[k].mode):
-                    kept.add(portion[k].hash)
+                if self._keep(batch[k].hash, view[offset : offset + size], batch[k].mode):
+                    kept.add(batch[k].hash)
             view.release()
         return len(kept) == len(lacking)
 
-    def _keep_own(self, part):
-        with open(part.path, "rb") as file:
-            return self._keep(part.hash, file, part.mode)
+    def _keep_own(self, row):
+        with open(row.path, "rb") as file:
+            return self._keep(row.hash, file, row.mode)
 
     def _keep(self, digest, data, mode):
         """Puts a content, bytes or a file's, into the store. False: it is another one."""
@@ -361,8 +361,8 @@ class Tree:
         gone = _placed(before).keys() - _placed(entry).keys()
         self._remove(key, gone | _led_from(key, before))  # first: a file's name may be a folder's now
         self._folders.clear()
-        for part in _changed(entry, before):
-            self._place(part)
+        for row in _changed(entry, before):
+            self._place(row)
         for path in _led_from(key, entry):
             self._lead(path)
         self.entries.write({**self.entries.all(), key: entry})
@@ -376,31 +376,31 @@ class Tree:
             self._make_folder(target)
             os.symlink(path, target)
 
-    def _place(self, part):
+    def _place(self, row):
         """A file that takes another one's place has a later time, of at least one second: Python, and what looks for changed modules, go by
         the time."""
-        target, stored = self.root + part.path, self._in_store(part.hash)
+        target, stored = self.root + row.path, self._in_store(row.hash)
         self._make_folder(target)
-        if self._written.get(part.hash) == _mode(part.mode):  # at most of what comes, nothing has to be looked at
+        if self._written.get(row.hash) == _mode(row.mode):  # at most of what comes, nothing has to be looked at
             with contextlib.suppress(OSError):
                 os.link(stored, target)
                 return
-        if self._is_placed(target, stored, part):  # for another name, or by a --with
+        if self._is_placed(target, stored, row):  # for another name, or by a --with
             return
         own, earlier = os.stat(stored), _time_of(target)
-        if (own.st_mode & 0o777 == _mode(part.mode)) and int(own.st_mtime) > earlier and _link(stored, target):
+        if (own.st_mode & 0o777 == _mode(row.mode)) and int(own.st_mtime) > earlier and _link(stored, target):
             return
         with open(stored, "rb") as file:
-            write_file(target, file, _mode(part.mode), max(int(time.time()), earlier + 1) if earlier >= 0 else None)
+            write_file(target, file, _mode(row.mode), max(int(time.time()), earlier + 1) if earlier >= 0 else None)
 
     @staticmethod
-    def _is_placed(target, stored, part):
+    def _is_placed(target, stored, row):
         """Is this content there already?"""
         try:
             there = os.stat(target)
-            if there.st_mode & 0o777 != _mode(part.mode):
+            if there.st_mode & 0o777 != _mode(row.mode):
                 return False
-            return os.path.samestat(there, os.stat(stored)) or hash_of(target, part.size) == part.hash
+            return os.path.samestat(there, os.stat(stored)) or hash_of(target, row.size) == row.hash
         except OSError:
             return False
 
@@ -465,12 +465,12 @@ def _led_from(key, entry):
 
 def _changed(entry, before):
     old = _placed(before)
-    return [Part(*row) for path, row in _placed(entry).items() if old.get(path) != row]
+    return [File(*row) for path, row in _placed(entry).items() if old.get(path) != row]
 
 
-def _has(stored, part):
+def _has(stored, row):
     try:
-        return hash_of(stored, part.size) == part.hash
+        return hash_of(stored, row.size) == row.hash
     except OSError:
         return False
 
@@ -482,17 +482,17 @@ def _names_in(folder):
         return set()
 
 
-def portions(parts):
-    """Yields lists of at most PORTION files and, but for a large file alone, PORTION_BYTES."""
-    portion, size = [], 0
-    for part in parts:
-        if portion and (len(portion) == PORTION or size + part.size > PORTION_BYTES):
-            yield portion
-            portion, size = [], 0
-        portion.append(part)
-        size += part.size
-    if portion:
-        yield portion
+def batches(files):
+    """Yields lists of at most BATCH files and, but for a large file alone, BATCH_BYTES."""
+    batch, size = [], 0
+    for row in files:
+        if batch and (len(batch) == BATCH or size + row.size > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(row)
+        size += row.size
+    if batch:
+        yield batch
 
 
 def hash_of(path, size=None):

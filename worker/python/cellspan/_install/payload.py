@@ -60,8 +60,8 @@ def stripped(content):
     start, size, count = struct.unpack_from("<Q", content, 40)[0], *struct.unpack_from("<HH", content, 58)
     if SYMBOLS not in [struct.unpack_from("<I", content, start + size * k + 4)[0] for k in range(count)]:
         return content
-    at, each, parts = struct.unpack_from("<Q", content, 32)[0], struct.unpack_from("<H", content, 54)[0], segments(content)
-    whole = bytearray(content[:max([at + each * len(parts)] + [offset + length for _, _, offset, _, _, length in parts])])
+    at, each, headers = struct.unpack_from("<Q", content, 32)[0], struct.unpack_from("<H", content, 54)[0], segments(content)
+    whole = bytearray(content[:max([at + each * len(headers)] + [offset + length for _, _, offset, _, _, length in headers])])
     struct.pack_into("<Q", whole, 40, 0)  # where sections are listed,
     struct.pack_into("<HH", whole, 60, 0, 0)  # how many they are, and which has their names
     return bytes(whole)
@@ -75,19 +75,19 @@ class Elf:
         if content[:6] != LOADABLE:
             return
         self.machine = MACHINES.get(struct.unpack_from("<H", content, 18)[0], "")
-        parts = segments(content)
+        headers = segments(content)
         versions = [tuple(map(int, found.split(b"."))) for found in set(re.findall(rb"\0GLIBC_(\d+\.\d+)(?=[.\0])", content))]
         self.libc = "%d.%d" % max(versions, default=(2, 0))
-        for kind, _, offset, _, _, length in parts:
+        for kind, _, offset, _, _, length in headers:
             if kind == 2:
-                self.needed = self.names(content, parts, content[offset:offset + length])
+                self.needed = self.names(content, headers, content[offset:offset + length])
 
     @staticmethod
-    def names(content, parts, dynamic):
+    def names(content, headers, dynamic):
         """The libraries that the dynamic section names."""
         entries = [struct.unpack_from("<QQ", dynamic, at) for at in range(0, len(dynamic) - 15, 16)]
         address = next((value for tag, value in entries if tag == 5), 0)
-        table = next((offset + address - at for kind, _, offset, at, _, length in parts if kind == 1 and at <= address < at + length), 0)
+        table = next((offset + address - at for kind, _, offset, at, _, length in headers if kind == 1 and at <= address < at + length), 0)
         return [content[table + value:content.index(b"\0", table + value)].decode() for tag, value in entries if tag == 1]
 
 

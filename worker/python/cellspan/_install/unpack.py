@@ -39,14 +39,14 @@ class Damaged(NotInstalled):
 
 def received(size, digest):
     """The files that come on stdin: [(path, mode, bytes)]."""
-    parts, left = [], size
+    pieces, left = [], size
     while left:
         part = os.read(0, min(left, 1 << 20))
         if not part:
             raise Damaged("the connection ended after %d of %d bytes" % (size - left, size))
-        parts.append(part)
+        pieces.append(part)
         left -= len(part)
-    whole = unpacked(b"".join(parts))
+    whole = unpacked(b"".join(pieces))
     if hashlib.sha256(whole).hexdigest() != digest:
         raise Damaged("what came is not what was sent: its hash is another one")
     files, at = [], 0
@@ -62,18 +62,18 @@ def received(size, digest):
 
 
 def unpacked(rest):
-    """Of one or more compressed parts."""
-    parts = []
+    """Of one or more compressed pieces."""
+    pieces = []
     while rest:
         one = zlib.decompressobj()
         try:
-            parts.append(one.decompress(rest) + one.flush())
+            pieces.append(one.decompress(rest) + one.flush())
         except zlib.error as error:
             raise Damaged("what came is damaged: %s" % error)
         if not one.eof:
             raise Damaged("what came is damaged: its end is missing")
         rest = one.unused_data
-    return b"".join(parts)
+    return b"".join(pieces)
 
 
 def fill(folder, files):
