@@ -152,7 +152,7 @@ dist_cellspan_py_maggy_experiment_DATA = \
 cellspan_py_installdir = $(cellspan_pydir)/_install
 dist_cellspan_py_install_DATA = \
 	worker/python/cellspan/_install/__init__.py \
-	worker/python/cellspan/_install/node.py \
+	worker/python/cellspan/_install/find_agent.py \
 	worker/python/cellspan/_install/offer.py \
 	worker/python/cellspan/_install/payload.py \
 	worker/python/cellspan/_install/unpack.py

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """For an engine that is written in Python: what it sends to nodes that may lack cellspan.
 
-made() is for the notebook's machine. What it returns begins with a program, node.py, that an engine runs on a node: see there.
+made() is for the notebook's machine. What it returns begins with a program, find_agent.py, that an engine runs on a node: see there.
 """
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def made(agent):
             offer["why"], bodies, more, offer["rows"] = "its files could not be read on the notebook's machine: %s" % error, [], b"", {}
     offer.update(packages=len(more), own=sys.executable, python=payload.PYTHON, lacks=payload.LACKS)
     offer["unpack"] = source("unpack.py")
-    return b"".join([source("node.py").encode(), b"\0", json.dumps(offer).encode(), b"\n", *bodies, more])
+    return b"".join([source("find_agent.py").encode(), b"\0", json.dumps(offer).encode(), b"\n", *bodies, more])
 
 
 def source(name):

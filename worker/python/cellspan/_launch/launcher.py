@@ -111,7 +111,7 @@ class Launch(Reports):
     # ---- what goes to nodes ----
 
     def sent(self):
-        """What installs cellspan on a node that lacks it: see cellspan/_install/node.py."""
+        """What installs cellspan on a node that lacks it: see cellspan/_install/find_agent.py."""
         from .._install.offer import made
 
         if self._sent is None:

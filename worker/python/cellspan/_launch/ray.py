@@ -133,7 +133,7 @@ def actor():
             import sys
 
             names, env = {}, {**os.environ, "CELLSPAN_REMOTE_PYTHON": sys.executable, **passed, "CUDA_VISIBLE_DEVICES": ",".join(gpus)}
-            exec(sent[:sent.index(0)], names)  # noqa: S102 - _install/node.py
+            exec(sent[:sent.index(0)], names)  # noqa: S102 - _install/find_agent.py
             try:
                 path = names["agent"](sent, env)
             except RuntimeError as error:
