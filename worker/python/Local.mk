@@ -48,7 +48,7 @@ dist_cellspan_py_code_DATA = \
 	worker/python/cellspan/_code/listing.py \
 	worker/python/cellspan/_code/manifest.py \
 	worker/python/cellspan/_code/package_versions.py \
-	worker/python/cellspan/_code/rank_code.py \
+	worker/python/cellspan/_code/code_rank.py \
 	worker/python/cellspan/_code/room.py \
 	worker/python/cellspan/_code/tree.py
 

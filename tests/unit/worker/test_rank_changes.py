@@ -11,7 +11,7 @@ import sys
 import pytest
 from cellspan._code import children
 from cellspan._worker import reloads
-from test_rank_code import ROOT, code, home, listing, make, python  # noqa: F401 - fixtures, too
+from test_code_rank import ROOT, code, home, listing, make, python  # noqa: F401 - fixtures, too
 
 
 def is_now(module):

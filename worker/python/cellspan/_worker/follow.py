@@ -206,7 +206,7 @@ class Follower:
         """listing: what home has of the notebook's modules; None: they are not for this rank."""
         try:
             if listing is not None and self._code is None:
-                from .._code.rank_code import RankCode  # imported here because ranks of home's machine never need it
+                from .._code.code_rank import RankCode  # imported here because ranks of home's machine never need it
 
                 self._code = RankCode(self._folder)
                 reloads.imported.file_now = self._code.file_now

@@ -6,7 +6,7 @@ import os
 import platform
 
 from cellspan._code import finders
-from test_rank_code import ROOT, code, home, listing, make  # noqa: F401 - fixtures, too
+from test_code_rank import ROOT, code, home, listing, make  # noqa: F401 - fixtures, too
 
 
 def hint(code, text):

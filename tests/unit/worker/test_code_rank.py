@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 import pytest
-from cellspan._code import children, finders, package_versions, rank_code
+from cellspan._code import children, code_rank, finders, package_versions
 from cellspan._code.entries import Refused
 from cellspan._worker import reloads
 from notebook_files import Files
@@ -35,7 +35,7 @@ def make(home, tmp_path, monkeypatch):
     (tmp_path / "cwd").mkdir()
     monkeypatch.chdir(tmp_path / "cwd")
     modules = set(sys.modules)
-    yield lambda rank=1: rank_code.RankCode(str(tmp_path / "runtime" / f"rank-{rank}"), home.find)
+    yield lambda rank=1: code_rank.RankCode(str(tmp_path / "runtime" / f"rank-{rank}"), home.find)
     finders.Loader.root = ""
     for name in set(sys.modules) - modules:
         del sys.modules[name]
@@ -156,7 +156,7 @@ def test_modules_that_are_imported_beforehand_wait_for_the_files(home, make, mon
 
     monkeypatch.setenv("CELLSPAN_PRELOAD", "qhelper,-torch,qbad,qnever,json,qlate")
     own_code = make()
-    monkeypatch.setattr("cellspan._code.rank_code.RankCode", lambda folder: own_code)
+    monkeypatch.setattr("cellspan._code.code_rank.RankCode", lambda folder: own_code)
     home.files[ROOT + "/qbad.py"] = "raise SystemExit('no')\n"
     follower = Follower((), None, str(tmp_path / "runtime" / "rank-1"))
     own = listing(home)
@@ -373,7 +373,7 @@ def test_processes_find_nothing_when_the_code_stays_at_home(code, home):
 
 def test_a_long_path_of_the_folder(home, make, tmp_path):
     deep = tmp_path / ("x" * 120)
-    made = rank_code.RankCode(str(deep / "rank-1"), home.find)
+    made = code_rank.RankCode(str(deep / "rank-1"), home.find)
     made.take(listing(home))
     assert python("import qhelper; print(qhelper.a)") == "1"
 
@@ -453,7 +453,7 @@ def test_an_edited_file_is_replaced_by_another_run_too(code, make, home, data, t
     code.before_cell()
     home.files[ROOT + "/data/a.csv"] = "new\n"
     del home.files[ROOT + "/data/b.csv"]
-    other = rank_code.RankCode(str(tmp_path / "another" / "rank-1"), home.find)
+    other = code_rank.RankCode(str(tmp_path / "another" / "rank-1"), home.find)
     other.take(with_files(home))
     assert other.before_cell() == []
     with open("data/a.csv", encoding="utf-8") as file:
