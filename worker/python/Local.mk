@@ -38,17 +38,17 @@ dist_cellspan_py_code_DATA = \
 	worker/python/cellspan/_code/changes.py \
 	worker/python/cellspan/_code/children.py \
 	worker/python/cellspan/_code/code_home.py \
+	worker/python/cellspan/_code/code_rank.py \
 	worker/python/cellspan/_code/distributions.py \
 	worker/python/cellspan/_code/editables.py \
 	worker/python/cellspan/_code/entries.py \
 	worker/python/cellspan/_code/filesystems.py \
 	worker/python/cellspan/_code/finders.py \
-	worker/python/cellspan/_code/in_place.py \
 	worker/python/cellspan/_code/ignores.py \
+	worker/python/cellspan/_code/in_place.py \
 	worker/python/cellspan/_code/listing.py \
 	worker/python/cellspan/_code/manifest.py \
 	worker/python/cellspan/_code/package_versions.py \
-	worker/python/cellspan/_code/code_rank.py \
 	worker/python/cellspan/_code/room.py \
 	worker/python/cellspan/_code/tree.py
 
@@ -178,26 +178,26 @@ dist_cellspan_py_jupyter_DATA = \
 	worker/python/cellspan/_jupyter/clientmagics.py \
 	worker/python/cellspan/_jupyter/clients.py \
 	worker/python/cellspan/_jupyter/comms.py \
-	worker/python/cellspan/_jupyter/history.py \
-	worker/python/cellspan/_jupyter/magics.py \
-	worker/python/cellspan/_jupyter/pagemagics.py \
-	worker/python/cellspan/_jupyter/scattermagics.py \
-	worker/python/cellspan/_jupyter/real_ipykernel.py \
-	worker/python/cellspan/_jupyter/requests.py \
 	worker/python/cellspan/_jupyter/fake_ipykernel.py \
 	worker/python/cellspan/_jupyter/fake_zmqshell.py \
+	worker/python/cellspan/_jupyter/history.py \
+	worker/python/cellspan/_jupyter/kernelmagics.py \
+	worker/python/cellspan/_jupyter/pagemagics.py \
 	worker/python/cellspan/_jupyter/post_mortem.py \
 	worker/python/cellspan/_jupyter/prepare_jedi.py \
 	worker/python/cellspan/_jupyter/rank_output.py \
+	worker/python/cellspan/_jupyter/real_ipykernel.py \
+	worker/python/cellspan/_jupyter/requests.py \
+	worker/python/cellspan/_jupyter/scattermagics.py \
 	worker/python/cellspan/_jupyter/widgets.py
 
 cellspan_py_workerdir = $(cellspan_pydir)/_worker
 dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/__init__.py \
 	worker/python/cellspan/_worker/__main__.py \
-	worker/python/cellspan/_worker/accelerate_state.py \
 	worker/python/cellspan/_worker/aborts.py \
-	worker/python/cellspan/_worker/rank_calls.py \
+	worker/python/cellspan/_worker/accelerate_state.py \
+	worker/python/cellspan/_worker/after_fork.py \
 	worker/python/cellspan/_worker/begin.py \
 	worker/python/cellspan/_worker/broadcast.py \
 	worker/python/cellspan/_worker/check.py \
@@ -206,53 +206,53 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/cpp_builds.py \
 	worker/python/cellspan/_worker/debugger.py \
 	worker/python/cellspan/_worker/environment.py \
-	worker/python/cellspan/_worker/first_traceback.py \
-	worker/python/cellspan/_worker/follow.py \
-	worker/python/cellspan/_worker/idle_questions.py \
-	worker/python/cellspan/_worker/gpus.py \
-	worker/python/cellspan/_worker/groups.py \
 	worker/python/cellspan/_worker/exchange.py \
 	worker/python/cellspan/_worker/execution.py \
+	worker/python/cellspan/_worker/first_traceback.py \
+	worker/python/cellspan/_worker/follow.py \
+	worker/python/cellspan/_worker/gpu_placement.py \
+	worker/python/cellspan/_worker/gpus.py \
+	worker/python/cellspan/_worker/groups.py \
 	worker/python/cellspan/_worker/home.py \
 	worker/python/cellspan/_worker/home_calls.py \
-	worker/python/cellspan/_worker/after_fork.py \
+	worker/python/cellspan/_worker/host_facts.py \
+	worker/python/cellspan/_worker/idle_questions.py \
 	worker/python/cellspan/_worker/interrupts.py \
-	worker/python/cellspan/_worker/gpu_placement.py \
+	worker/python/cellspan/_worker/library_fixes.py \
 	worker/python/cellspan/_worker/loops.py \
 	worker/python/cellspan/_worker/map_rank.py \
 	worker/python/cellspan/_worker/message.py \
 	worker/python/cellspan/_worker/mlflow_run.py \
 	worker/python/cellspan/_worker/module_paths.py \
 	worker/python/cellspan/_worker/mpi.py \
-	worker/python/cellspan/_worker/step_meeting.py \
 	worker/python/cellspan/_worker/pmi_server.py \
 	worker/python/cellspan/_worker/publish.py \
-	worker/python/cellspan/_worker/pydevd.py \
 	worker/python/cellspan/_worker/pxrank.py \
+	worker/python/cellspan/_worker/pydevd.py \
 	worker/python/cellspan/_worker/rank.py \
+	worker/python/cellspan/_worker/rank_calls.py \
 	worker/python/cellspan/_worker/reloads.py \
-	worker/python/cellspan/_worker/root_logging.py \
 	worker/python/cellspan/_worker/remote.py \
-	worker/python/cellspan/_worker/torch_rendezvous.py \
+	worker/python/cellspan/_worker/root_logging.py \
 	worker/python/cellspan/_worker/scripts.py \
 	worker/python/cellspan/_worker/seeds.py \
 	worker/python/cellspan/_worker/shell.py \
-	worker/python/cellspan/_worker/startup.py \
-	worker/python/cellspan/_worker/library_fixes.py \
 	worker/python/cellspan/_worker/sigterm.py \
 	worker/python/cellspan/_worker/spark_connect_jobs.py \
 	worker/python/cellspan/_worker/spark_jobs.py \
 	worker/python/cellspan/_worker/spark_session.py \
 	worker/python/cellspan/_worker/spawned.py \
 	worker/python/cellspan/_worker/stacks.py \
+	worker/python/cellspan/_worker/startup.py \
+	worker/python/cellspan/_worker/step_meeting.py \
 	worker/python/cellspan/_worker/store_waits.py \
 	worker/python/cellspan/_worker/streams.py \
 	worker/python/cellspan/_worker/subshell_state.py \
 	worker/python/cellspan/_worker/subshells.py \
 	worker/python/cellspan/_worker/torch_errors.py \
+	worker/python/cellspan/_worker/torch_rendezvous.py \
 	worker/python/cellspan/_worker/torchenv.py \
 	worker/python/cellspan/_worker/tracebacks.py \
-	worker/python/cellspan/_worker/host_facts.py \
 	worker/python/cellspan/_worker/wanted.py \
 	worker/python/cellspan/_worker/worker.py \
 	worker/python/cellspan/_worker/world_env.py \

@@ -55,8 +55,8 @@ _FROM = {
     "init_group": "_worker.torchenv:init_process_group",
     "last_shown": "_worker.pxrank:shown",
     # magics, settings and modules
-    "NO_CLIENTS": "_jupyter.magics",
-    "px": "_jupyter.magics",
+    "NO_CLIENTS": "_jupyter.kernelmagics",
+    "px": "_jupyter.kernelmagics",
     "Option": "_base.options",
     "directory": "_base.public",
     "parse": "_base.options",

@@ -89,9 +89,9 @@ class Home(Calls):
         self.subshells = None  # the Subshells, once a client has made one
 
     def _add_magics(self):
-        from .._jupyter import clientmagics, magics, scattermagics
+        from .._jupyter import clientmagics, kernelmagics, scattermagics
 
-        magics.register(self)
+        kernelmagics.register(self)
         scattermagics.register(self)
         clientmagics.register(self)
 

@@ -27,7 +27,7 @@ from traitlets import Any, Bool, Instance, Type, default
 from .._base.errors import is_a, tb_of, text_of
 from .._base.limit import Limit, TooSlow
 from .._jupyter.history import History
-from .._jupyter.magics import CELL, HOMES, NEED_CLIENT, NO_CLIENTS, NO_EXIT, NO_NOTEBOOK, OF_NOTEBOOK, PAGE, name_near
+from .._jupyter.kernelmagics import CELL, HOMES, NEED_CLIENT, NO_CLIENTS, NO_EXIT, NO_NOTEBOOK, OF_NOTEBOOK, PAGE, name_near
 from . import environment, startup, tracebacks
 from .commands import run_command
 from .publish import Formatter, Hook, Publisher

@@ -20,7 +20,7 @@ import time
 from .. import _link
 from .._base.errors import text_of
 from .._jupyter import requests
-from .._jupyter.magics import CELL
+from .._jupyter.kernelmagics import CELL
 from . import idle_questions, interrupts
 from .execution import Cell
 from .message import received

@@ -5,13 +5,13 @@ import re
 
 import pytest
 from cellspan import _link
-from cellspan._jupyter import magics, requests
+from cellspan._jupyter import kernelmagics, requests
 
 
 def test_home_has_the_magics_of_the_kernels_table():
     table = _link.magics()
-    assert list(magics.LINE) == [magic["name"] for magic in table] and "ranks" in magics.LINE
-    assert magics.CELL == ("distribute",)
+    assert list(kernelmagics.LINE) == [magic["name"] for magic in table] and "ranks" in kernelmagics.LINE
+    assert kernelmagics.CELL == ("distribute",)
 
 
 def test_the_table_tells_what_an_option_takes_and_where_it_fits():
