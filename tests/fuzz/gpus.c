@@ -7,7 +7,7 @@
 #include "base/buf.h"
 #include "tests/fuzz/fuzz.h"
 #include "worker/agent/gpu/driver.h"
-#include "worker/agent/gpu/gpus.h"
+#include "worker/agent/gpu/gpu_list.h"
 #include "worker/agent/gpu/probe.h"
 
 const char fuzz_corpus[] = "tests/fuzz/seeds/gpus-*.hex";

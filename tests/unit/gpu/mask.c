@@ -3,7 +3,7 @@
 #include "tests/unit/chaos.h"
 #include "base/buf.h"
 #include "tests/unit/tap.h"
-#include "worker/agent/gpu/gpus.h"
+#include "worker/agent/gpu/gpu_list.h"
 
 static void add(struct gpus *g, const char *uuid, unsigned index, const char *parent, int instance,
                 int gi)

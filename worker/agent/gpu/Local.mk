@@ -12,7 +12,7 @@ worker_agent_gpu_libgpu_a_SOURCES = \
 	worker/agent/gpu/driver.h worker/agent/gpu/driver.c \
 	worker/agent/gpu/events.c \
 	worker/agent/gpu/gpu.h worker/agent/gpu/gpu.c \
-	worker/agent/gpu/gpus.h worker/agent/gpu/gpus.c \
+	worker/agent/gpu/gpu_list.h worker/agent/gpu/gpu_list.c \
 	worker/agent/gpu/nvml_headers.c \
 	worker/agent/gpu/lease.h worker/agent/gpu/lease.c \
 	worker/agent/gpu/mask.c \

@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 #include "worker/agent/gpu/gpu.h"
-#include "worker/agent/gpu/gpus.h"
+#include "worker/agent/gpu/gpu_list.h"
 #include "worker/agent/gpu/probe_client.h"
 
 struct hold {

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "worker/agent/gpu/gpus.h"
+#include "worker/agent/gpu/gpu_list.h"
 #include "worker/agent/gpu/nvml.h"
 
 struct gpu_processes;

@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 #include "base/slice.h"
-#include "worker/agent/gpu/gpus.h"
+#include "worker/agent/gpu/gpu_list.h"
 
 /* Does the text, a worker's last lines, say that its GPU ran out of memory? */
 bool gpu_errors_say_oom(struct slice text);

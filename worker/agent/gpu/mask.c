@@ -2,7 +2,7 @@
 /* mask.c - applies CUDA_VISIBLE_DEVICES by CUDA's rules. It is a list of numbers, or of beginnings
  * of "GPU-…" or of "MIG-…" names, all of one kind. The list ends at the first entry that names no
  * device; a device that is named twice makes the list empty. */
-#include "worker/agent/gpu/gpus.h"
+#include "worker/agent/gpu/gpu_list.h"
 
 #include <ctype.h>
 #include <stdio.h>

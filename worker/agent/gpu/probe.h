@@ -2,7 +2,7 @@
 /* probe.h - answers the agent's questions in the process cellspan-gpus: one line of JSON for each
  * question and each answer, in the same order.
  *
- * - {"ask": "list"}: {"gpus": […], "all", "driver", "why"}; see gpus.h
+ * - {"ask": "list"}: {"gpus": […], "all", "driver", "why"}; see gpu_list.h
  * - {"ask": "read", "workers": […]}, for GAUGES:
  *   {"gpus": […], "workers": [{"worker", "memory", "gpus"}], "why"}
  * - {"ask": "mark", "worker": 5, "gpus": [uuid]}: {}

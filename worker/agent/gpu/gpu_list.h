@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gpus.h - the list of GPUs of a node that cellspan may use. A GPU in MIG mode is replaced by its
- * instances. Pure. */
-#ifndef WORKER_AGENT_GPU_GPUS_H
-#define WORKER_AGENT_GPU_GPUS_H
+/* gpu_list.h - the list of GPUs of a node that cellspan may use. A GPU in MIG mode is replaced by
+ * its instances. Pure. */
+#ifndef WORKER_AGENT_GPU_GPU_LIST_H
+#define WORKER_AGENT_GPU_GPU_LIST_H
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "worker/agent/gpu/gpus.h"
+#include "worker/agent/gpu/gpu_list.h"
 
 #include <stdio.h>
 #include <stdlib.h>
