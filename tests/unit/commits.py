@@ -10,6 +10,7 @@ import tempfile
 
 CHECK = pathlib.Path(os.environ.get("top_srcdir", ".")).resolve() / "tests" / "commits.py"
 LONG = "docs: " + "a" * 66  # 72 characters
+FILES = ("base/err.c", "docs/guide.md", "kernel/cell/cell.c", ".ci/run", "tests/e2e/client.py", "worker/ext/link.c", "README.md", "Makefile.am")
 count = 0
 scratch = tempfile.mkdtemp(prefix="commits-")
 one = os.path.join(scratch, "one")
@@ -56,21 +57,40 @@ def wrong(*message):
     return text if status == 1 else ""
 
 
+def twice(subject):
+    """What is said of two commits of this subject, the first of which removes its folder. They go again."""
+    git("rm", "-r", "base")
+    commit(subject, "Why.")
+    commit(subject, "Why.")
+    text = said()[1]
+    git("reset", "--hard", "HEAD~2")
+    return text
+
+
 def main():
     os.mkdir(one)
     ok(said() == (0, "commits: nothing is checked, for this is no clone, or git is not installed\n"), "a folder that is no clone")
     git("init", "-b", "main")
     ok(said()[0] == 0, "a clone without commits")
+    for path in FILES:
+        file = pathlib.Path(one, path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    git("add", ".")
     commit("First", date="2026-11-01T00:00:00Z")
     ok(said() == (0, "commits: 0 checked of all, for there is no tag, 0 wrong\n"), "what is older than the rules may break them")
     commit("base: sets are quicker", "They were slow.")
     commit(LONG, "It has 72 characters.\n\nSigned-off-by: A <a@example.org>")
     ok(said() == (0, "commits: 2 checked of all, for there is no tag, 0 wrong\n"), "messages that keep the rules")
     ok("has 73 characters, at most 72 are allowed" in wrong(LONG + "a", "Why."), "a subject that is too long")
-    for subject in ("Sets are quicker", "Sets: are quicker", "base:sets", "base sets: quicker", "base,cli: sets", "fixup! base: sets"):
+    for subject in ("Sets are quicker", "base:sets", "base sets: quicker", "base,cli: sets", "fixup! base: sets"):
         ok("does not begin with a folder" in wrong(subject, "Why."), f"the subject {subject!r}")
-    for subject in ("kernel/cell: x", ".ci: x", "tests/e2e: x", "all: x", "kernel, worker/ext: x"):
+    for subject in ("kernel/cell: x", ".ci: x", "tests/e2e: x", "all: x", "ci, build: x", "kernel, worker/ext: x", "README: x", "Makefile.am: x", "base/err.c: x"):
         ok(wrong(subject, "Why.") == "", f"the subject {subject!r}")
+    for subject in ("variables: x", "kernel/e2e: x", "base, cell: x", "Base: x", "err.c: x"):
+        ok("there is no " in wrong(subject, "Why."), f"the subject {subject!r}")
+    git("rm", "-r", "base")
+    ok(wrong("base: it is gone", "Why.") == "" and "there is no base" in twice("base: it is gone"), "a folder that the commit removes")
     ok("no body" in wrong("base: x"), "a message without a body")
     ok("no body" in wrong("base: x", "Signed-off-by: A <a@example.org>"), "a body of trailers alone")
     ok(wrong('Revert "base: x"') == "", "a revert is free")
