@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ast
 import glob
 import os
 import re
@@ -11,6 +12,8 @@ import sys
 import textwrap
 
 import cellspan
+import pytest
+from cellspan import _call_options, _map
 
 FOLDER = os.path.dirname(cellspan.__file__)
 STUBS = FOLDER + "-stubs"
@@ -137,6 +140,29 @@ def test_the_stubs_are_as_the_functions(tmp_path):
     done = checked(tmp_path, "mypy.stubtest", "--concise", "--ignore-missing-stub", "--mypy-config-file", "mypy.ini", "--allowlist", "allowed",
                    *modules())
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("stub, function, known", [
+    ("_api", "run", _call_options.OF_CALLS), ("_api", "call", _call_options.OF_CALLS), ("_map", "map", _map._OPTIONS)])
+def test_the_stubs_have_the_options_of_the_table(stub, function, known):
+    """Each overload, and of map() as well, whose stubs stubtest does not compare."""
+    with open(os.path.join(STUBS, stub + ".pyi"), encoding="utf-8") as file:
+        overloads = [node for node in ast.parse(file.read()).body if isinstance(node, ast.FunctionDef) and node.name == function]
+    own = {"chunksize", "retries", "return_exceptions"} if function == "map" else set()
+    assert len(overloads) >= 3
+    for node in overloads:
+        types = {one.arg: ast.unparse(one.annotation) for one in node.args.kwonlyargs}
+        assert set(types) == {*known, *own}, (function, node.lineno)
+        for row in known.values():
+            wanted = ("bool", "Literal[True]", "Literal[False]") if row.is_flag else (types[row.argument].replace(" | None", "") + " | None",)
+            assert types[row.argument] in wanted, (function, node.lineno, row.argument)
+
+
+@pytest.mark.parametrize("alias, option", [("_Merge", "merge"), ("_Init", "init")])
+def test_the_stubs_have_the_words_of_the_table(alias, option):
+    with open(os.path.join(STUBS, "_api.pyi"), encoding="utf-8") as file:
+        (words,) = re.findall(rf"(?m)^{alias} = .*Literal\[([^]]*)\]", file.read())
+    assert tuple(ast.literal_eval(f"({words},)")) == _call_options.OF_CALLS[option].words
 
 
 def test_each_module_that_users_import_is_a_folder_of_the_stubs():
