@@ -22,6 +22,9 @@ base_libbase_a_SOURCES = \
 	base/log.h base/log.c \
 	base/seed.h \
 	base/settings.h base/settings.c \
+	base/config_file.h base/config_file.c \
+	base/settings_files.h base/settings_files.c \
+	vendor/tomlc17/tomlc17.h vendor/tomlc17/tomlc17.c \
 	base/random.h base/random.c \
 	base/orphans.c \
 	base/limit_held.c \
@@ -40,6 +43,10 @@ base_libbase_a_SOURCES = \
 	base/loop/monitor.h base/loop/monitor.c \
 	base/loop/zap.h base/loop/zap.c
 
+# The parser of TOML is not ours, and not clean of our warnings.
+vendor/tomlc17/tomlc17.o: WARN_CFLAGS = -w
+EXTRA_DIST += vendor/tomlc17/LICENSE vendor/tomlc17/README.md
+
 # Allocations that fail on demand; see tests/unit/chaos.h.
 CHAOS_LINK = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
 
@@ -51,6 +58,7 @@ check_PROGRAMS += \
 	tests/unit/base/ports.t \
 	tests/unit/base/rank_set.t \
 	tests/unit/base/settings.t \
+	tests/unit/base/settings_files.t \
 	tests/unit/base/rows.t \
 	tests/unit/base/utf8.t
 EXTRA_DIST += tests/unit/chaos.h tests/unit/descriptors.h
@@ -68,6 +76,9 @@ tests_unit_base_child_lines_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_base_child_lines_t_LDADD = base/libbase.a
 tests_unit_base_settings_t_SOURCES = tests/unit/base/settings.c
 tests_unit_base_settings_t_LDADD = base/libbase.a
+tests_unit_base_settings_files_t_SOURCES = tests/unit/base/settings_files.c
+tests_unit_base_settings_files_t_LDFLAGS = $(CHAOS_LINK)
+tests_unit_base_settings_files_t_LDADD = base/libbase.a
 tests_unit_base_rank_set_t_SOURCES = tests/unit/base/rank_set.c
 tests_unit_base_rank_set_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_base_rank_set_t_LDADD = base/libbase.a

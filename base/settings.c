@@ -2,6 +2,7 @@
 #include "base/settings.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -20,14 +21,14 @@ extern char **environ;
 const struct setting_row setting_rows[N_SETTINGS] = {
     [SETTING_CAPTURE_LIMIT] = { "CELLSPAN_CAPTURE_LIMIT",
                                 "how much of home's variables may be sent for one cell",
-                                .standard = "4 GiB", .kind = SETTING_BYTES },
+                                .standard = "4 GiB", .kind = SETTING_BYTES, .project = true },
     [SETTING_PRELOAD] = { "CELLSPAN_PRELOAD",
                           "modules, with commas between, that are imported before ranks are forked",
                           .standard = "none", .hosts = true },
     [SETTING_SEED] = { "CELLSPAN_SEED",
                        "the seed from which the random numbers of ranks that start are derived",
                        .standard = "none", .kind = SETTING_NUMBER, .words = { "none" },
-                       .hosts = true },
+                       .hosts = true, .project = true },
     [SETTING_ON] = { "CELLSPAN_ON",
                      "where work of the drop-in modules runs that wants a cluster, as --on",
                      .standard = "the notebook's Spark session, else here" },
@@ -38,22 +39,23 @@ const struct setting_row setting_rows[N_SETTINGS] = {
                        .standard = "auto", .kind = SETTING_CHOICE, .words = { "never", "auto" } },
     [SETTING_STATUS] = { "CELLSPAN_STATUS",
                          "whether cells that run for more than 2 s show a status", .standard = "on",
-                         .kind = SETTING_CHOICE, .words = { "off", "on" } },
+                         .kind = SETTING_CHOICE, .words = { "off", "on" }, .project = true },
     [SETTING_MERGE] = { "CELLSPAN_MERGE", "how the output of ranks is shown without --merge",
                         .standard = "fold", .kind = SETTING_CHOICE,
                         /* enum plan_merge, in its order */
-                        .words = { "fold", "prefix", "rank0", "panel", "raw" } },
+                        .words = { "fold", "prefix", "rank0", "panel", "raw" }, .project = true },
     [SETTING_HANG_NOTICE] = { "CELLSPAN_HANG_NOTICE",
                               "seconds until a cell says for which rank the others wait; off: never",
                               .standard = "60", .kind = SETTING_SECONDS, .least = 0, .most = 1e6,
-                              .words = { "off" } },
+                              .words = { "off" }, .project = true },
     [SETTING_COMMS] = { "CELLSPAN_COMMS",
                         "where comm messages run that name a subshell: in the main shell, or there",
                         .standard = "main", .kind = SETTING_CHOICE,
                         .words = { "main", "subshell" } },
     [SETTING_SPOOL_LIMIT] = { "CELLSPAN_SPOOL_LIMIT",
                               "how much output each node keeps for %ranks logs; 0: none",
-                              .standard = "128 MiB", .kind = SETTING_BYTES, .hosts = true },
+                              .standard = "128 MiB", .kind = SETTING_BYTES, .hosts = true,
+                              .project = true },
     [SETTING_LOG] = { "CELLSPAN_LOG", "what kernel and agents log, and where: LEVEL or LEVEL:FILE",
                       .standard = "error", .kind = SETTING_LEVEL,
                       .words = { "error", "warn", "info", "debug" }, .hosts = true },
@@ -74,22 +76,23 @@ const struct setting_row setting_rows[N_SETTINGS] = {
     [SETTING_HEARTBEAT_TIMEOUT] = { "CELLSPAN_HEARTBEAT_TIMEOUT",
                                     "seconds of silence after which a machine is lost, or shown as away",
                                     .standard = "10", .kind = SETTING_SECONDS, .least = 0.1,
-                                    .most = DAY },
+                                    .most = DAY, .project = true },
     [SETTING_RESUME] = { "CELLSPAN_RESUME",
                          "seconds of silence after which a machine is lost, if that is later",
-                         .standard = "120", .kind = SETTING_SECONDS, .least = 0, .most = DAY },
+                         .standard = "120", .kind = SETTING_SECONDS, .least = 0, .most = DAY,
+                         .project = true },
     [SETTING_START_TIMEOUT] = { "CELLSPAN_START_TIMEOUT",
                                 "seconds in which an engine's machines must come up",
                                 .standard = "120", .kind = SETTING_SECONDS, .least = 0.1,
-                                .most = 1e6 },
+                                .most = 1e6, .project = true },
     [SETTING_DIAL_TIMEOUT] = { "CELLSPAN_DIAL_TIMEOUT",
                                "seconds for which an agent tries to reach the kernel",
                                .standard = "30", .kind = SETTING_SECONDS, .least = 0.1, .most = DAY,
-                               .hosts = true },
+                               .hosts = true, .project = true },
     [SETTING_NOTICE] = { "CELLSPAN_NOTICE",
                          "seconds until a machine is gone whose agent gets SIGUSR1 or SIGUSR2",
                          .standard = "60", .kind = SETTING_SECONDS, .least = 1, .most = DAY,
-                         .hosts = true },
+                         .hosts = true, .project = true },
     [SETTING_REMOTE_PYTHON] = { "CELLSPAN_REMOTE_PYTHON", "the ranks' Python on other machines",
                                 .standard = "as here", .hosts = true },
     [SETTING_REMOTE_PREFIX] = { "CELLSPAN_REMOTE_PREFIX",
@@ -111,11 +114,12 @@ const struct setting_row setting_rows[N_SETTINGS] = {
     [SETTING_SSH] = { "CELLSPAN_SSH", "the ssh command with its options", .standard = "ssh" },
     [SETTING_SSH_TIMEOUT] = { "CELLSPAN_SSH_TIMEOUT",
                               "seconds from the start of ssh until a shell answers",
-                              .standard = "30", .kind = SETTING_SECONDS, .least = 1, .most = DAY },
+                              .standard = "30", .kind = SETTING_SECONDS, .least = 1, .most = DAY,
+                              .project = true },
     [SETTING_SLURM_TIMEOUT] = { "CELLSPAN_SLURM_TIMEOUT",
                                 "seconds in which all agents must come, after the first of their job",
-                                .standard = "60", .kind = SETTING_SECONDS, .least = 1,
-                                .most = DAY },
+                                .standard = "60", .kind = SETTING_SECONDS, .least = 1, .most = DAY,
+                                .project = true },
     [SETTING_GPU_LEASES] = { "CELLSPAN_GPU_LEASES",
                              "the folder of the leases by which notebooks share GPUs",
                              .standard = "/dev/shm/cellspan-gpu" },
@@ -168,11 +172,16 @@ static int read_bytes(const char *text, uint64_t *bytes)
     return 0;
 }
 
-static int read_number(const char *text, uint64_t *number)
+static int read_number(const struct setting_row *row, const char *text, uint64_t *number)
 {
+    uint64_t read;
+
     if (!seed_is(text))
         return -1;
-    *number = strtoull(text, NULL, 10);
+    read = strtoull(text, NULL, 10);
+    if (row->most > 0 && ((double)read < row->least || (double)read > row->most))
+        return -1;
+    *number = read;
     return 0;
 }
 
@@ -195,7 +204,7 @@ static int read_value(const struct setting_row *row, const char *text, uint64_t 
     case SETTING_BYTES:
         return read_bytes(text, value);
     case SETTING_NUMBER:
-        return read_word(row, text, strlen(text), value) < 0 ? read_number(text, value) : 0;
+        return read_word(row, text, strlen(text), value) < 0 ? read_number(row, text, value) : 0;
     case SETTING_CHOICE:
         return read_word(row, text, strlen(text), value);
     case SETTING_LEVEL:
@@ -206,40 +215,106 @@ static int read_value(const struct setting_row *row, const char *text, uint64_t 
     return 0;
 }
 
-/* Appends what is wrong with the value, which values are valid, and which one is used. */
-static int describe(const struct setting_row *row, const char *text, struct buf *out)
+int setting_wanted(enum setting which, struct buf *out)
 {
-    int rc = buf_addf(out, "%s=%.80s: ", row->name, text);
+    const struct setting_row *const row = &setting_rows[which];
+    int rc = 0;
 
-    if (rc == 0 && row->kind == SETTING_SECONDS)
+    if (row->kind == SETTING_TEXT)
+        return buf_add_text(out, "a text is wanted");
+    if (row->kind == SETTING_SECONDS)
         rc = buf_addf(out,
                       "a duration is wanted (10, 10s, 1.5m, 2h or 500ms), from %.10g to %.10g s%s",
                       row->least, row->most, row->words[0] ? ", or " : "");
-    else if (rc == 0 && row->kind == SETTING_BYTES)
+    else if (row->kind == SETTING_BYTES)
         rc = buf_add_text(out, "a size is wanted: bytes, or as 64M, 8G");
-    else if (rc == 0 && row->kind == SETTING_NUMBER)
+    else if (row->kind == SETTING_NUMBER && row->most > 0)
+        rc = buf_addf(out, "a whole number is wanted, from %.0f to %.0f, or ", row->least,
+                      row->most);
+    else if (row->kind == SETTING_NUMBER)
         rc = buf_add_text(out, "a whole number is wanted, from 0 to " SEED_MOST ", or ");
     for (size_t i = 0; rc == 0 && row->words[i]; i++)
         rc = buf_addf(out, "%s%s", i == 0 ? "" : row->words[i + 1] ? ", " : " or ", row->words[i]);
-    return rc < 0 ? -1
-                  : buf_addf(out, "%s; %s is used", row->kind < SETTING_CHOICE ? "" : " is wanted",
-                             row->standard);
+    return rc < 0 ? -1 : buf_add_text(out, row->kind < SETTING_CHOICE ? "" : " is wanted");
+}
+
+/* Appends what is wrong with the value, which values are valid, and which one is used. */
+static int describe(enum setting which, const char *text, struct buf *out)
+{
+    const struct setting_row *const row = &setting_rows[which];
+
+    return buf_addf(out, "%s=%.80s: ", row->name, text) < 0 || setting_wanted(which, out) < 0
+               ? -1
+               : buf_addf(out, "; %s is used", row->standard);
+}
+
+/* ---- the site's maximum ---- */
+
+bool setting_has_order(enum setting which)
+{
+    const struct setting_row *const row = &setting_rows[which];
+
+    return row->kind == SETTING_SECONDS || row->kind == SETTING_BYTES ||
+           (row->kind == SETTING_NUMBER && row->most > 0);
+}
+
+/* Seconds that stand for no limit are more than any. */
+static uint64_t in_order(const struct setting_row *row, uint64_t value)
+{
+    return value == 0 && row->kind == SETTING_SECONDS && row->words[0] ? UINT64_MAX : value;
+}
+
+bool setting_exceeds(enum setting which, const char *text, const char *most)
+{
+    const struct setting_row *const row = &setting_rows[which];
+    uint64_t value = 0, limit = 0;
+
+    return setting_has_order(which) && read_value(row, text ? text : row->standard, &value) == 0 &&
+           read_value(row, most, &limit) == 0 && in_order(row, value) > in_order(row, limit);
+}
+
+const char *setting_maximum(enum setting which, char out[static SETTING_MAXIMUM])
+{
+    snprintf(out, SETTING_MAXIMUM, "CELLSPAN_MAXIMUM_%s",
+             setting_rows[which].name + strlen(PREFIX));
+    return out;
+}
+
+const char *setting_key(enum setting which, char out[static SETTING_KEY])
+{
+    const char *name = setting_rows[which].name + strlen(PREFIX);
+    size_t n = 0;
+
+    for (; name[n] && n + 1 < SETTING_KEY; n++)
+        out[n] = (char)tolower((unsigned char)name[n]);
+    out[n] = '\0';
+    return out;
+}
+
+int setting_check(enum setting which, const char *text)
+{
+    uint64_t value;
+
+    return read_value(&setting_rows[which], text, &value);
 }
 
 uint64_t setting_value(enum setting which)
 {
     const struct setting_row *const row = &setting_rows[which];
-    const char *text = setting_text(which);
+    const char *text = setting_text(which), *most;
+    char name[SETTING_MAXIMUM];
     struct buf words = BUF_INIT;
     uint64_t value = 0;
 
-    if (text && read_value(row, text, &value) == 0)
-        return value;
-    if (text) {
-        log_error("settings", "%s", describe(row, text, &words) == 0 ? words.p : "out of memory");
+    if (text && read_value(row, text, &value) < 0) {
+        log_error("settings", "%s", describe(which, text, &words) == 0 ? words.p : "out of memory");
         buf_release(&words);
+        text = NULL;
     }
-    (void)read_value(row, row->standard, &value);
+    most = getenv(setting_maximum(which, name));
+    if (most && *most && setting_exceeds(which, text, most))
+        text = most; /* a process may have changed its environment since the kernel's start */
+    (void)read_value(row, text ? text : row->standard, &value);
     return value;
 }
 
@@ -273,7 +348,7 @@ int settings_mistakes(struct buf *out)
 
         if (!text || read_value(&setting_rows[i], text, &value) == 0)
             continue;
-        rc = describe(&setting_rows[i], text, out) < 0 ? -1 : buf_add_text(out, "\n");
+        rc = describe((enum setting)i, text, out) < 0 ? -1 : buf_add_text(out, "\n");
         (void)unsetenv(setting_rows[i].name);
     }
     for (char **at = environ; rc == 0 && at && *at; at++) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* settings.h - the settings by environment variables, one row each. Programs read them only here;
  * pure code gets the values as arguments. An invalid value is always reported, and the default is
- * used. docs/limits.md has the same rows; a test compares them. */
+ * used. docs/limits.md has the same rows; a test compares them. What files say comes to the
+ * environment by settings_files.h. */
 #ifndef BASE_SETTINGS_H
 #define BASE_SETTINGS_H
 
@@ -49,7 +50,8 @@ enum setting_kind {
     SETTING_TEXT,    /* the code that uses it checks it */
     SETTING_SECONDS, /* least to most, or one of words, which stands for 0 */
     SETTING_BYTES,   /* "128M", "1.5 GiB" */
-    SETTING_NUMBER,  /* as seed_is() takes it, or one of words, for which setting_value() is 0 */
+    SETTING_NUMBER,  /* as seed_is() takes it, and from least to most unless most is 0; or one of
+                      * words, for which setting_value() is 0 */
     SETTING_CHOICE,  /* one of words */
     SETTING_LEVEL    /* one of words; ":FILE" may follow */
 };
@@ -64,18 +66,36 @@ struct setting_row {
     const char *help;     /* one line */
     const char *standard; /* the default, as a user would write it; SETTING_TEXT: a description */
     enum setting_kind kind;
-    double least, most;   /* seconds */
+    double least, most;   /* seconds, or a number */
     const char *words[6]; /* NULL-terminated */
     bool hosts;           /* the engine ssh passes it on to its hosts */
+    /* A project's file may set it: it neither runs nor reaches anything, and is read by nobody who
+     * would. Whoever clones a repository has not agreed to more. */
+    bool project;
 };
 
 extern const struct setting_row setting_rows[N_SETTINGS];
 
 /* The value, borrowed from the environment; NULL: not set, or "". */
 const char *setting_text(enum setting which);
-/* Seconds in ns, bytes, or the index of the word. If the value is invalid, logs an error and
- * returns the default. Not for SETTING_TEXT. */
+/* Seconds in ns, bytes, or the index of the word; not above the site's maximum. If the value is
+ * invalid, logs an error and returns the default. Not for SETTING_TEXT. */
 uint64_t setting_value(enum setting which);
+/* Is the text a value of the setting? -1: no. Anything is one of SETTING_TEXT. */
+MUST_USE int setting_check(enum setting which, const char *text);
+/* Appends which values are valid: "off or on is wanted". -1: memory is out. */
+MUST_USE int setting_wanted(enum setting which, struct buf *out);
+/* Can one value be more than another? Only then there may be a maximum. */
+bool setting_has_order(enum setting which);
+/* Is the valid value (NULL: the default) above the valid `most`? "off" and "never" are above all.
+ */
+bool setting_exceeds(enum setting which, const char *text, const char *most);
+/* The name of the setting in files, "hang_notice". Returns out. */
+#define SETTING_KEY 32u
+const char *setting_key(enum setting which, char out[static SETTING_KEY]);
+/* The variable for the site's maximum of the setting, which settings_files.h sets. Returns out. */
+#define SETTING_MAXIMUM 64u
+const char *setting_maximum(enum setting which, char out[static SETTING_MAXIMUM]);
 /* Appends a line for each invalid value, and for each variable whose name is nearly that of a
  * setting. Removes invalid values from the environment, so that child processes don't report them
  * again. -1: memory is out. */

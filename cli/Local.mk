@@ -16,6 +16,7 @@ cellspan_SOURCES = \
 	cli/cli_job.c \
 	cli/kernels.h cli/kernels.c cli/kernel_question.c cli/announce.c cli/ps.c \
 	cli/doctor.h cli/doctor.c cli/finding.c cli/doctor_machine.c cli/doctor_jupyter.c cli/doctor_python.c \
+	cli/config.c \
 	cli/option_line.c \
 	cli/input.c \
 	cli/run.c \

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/path.h"
-#include "base/settings.h"
+#include "base/settings_files.h"
 #include "cli/jupyter_path.h"
 
 /* The program and the Python that a kernelspec starts; owned by the caller. Not ours: program is
@@ -93,18 +93,22 @@ static unsigned check_folder(struct doctor *d, const struct jupyter_path *p, con
 
 static void check_settings(struct doctor *d)
 {
-    struct buf mistakes = BUF_INIT;
+    struct settings_files files = SETTINGS_FILES_INIT;
     struct slice rest, line;
+    unsigned n = 0;
 
-    if (settings_mistakes(&mistakes) < 0)
-        return;
-    for (rest = buf_slice(&mistakes); rest.n;) {
+    if (settings_files_load(&files) < 0)
+        finding_say(d, BAD, "settings", NULL, "out of memory");
+    for (rest = buf_slice(&files.mistakes); rest.n;) {
         line = slice_line(&rest);
-        finding_say(d, BAD, "setting", "cellspan --settings lists them", "%.*s", SLICE_ARG(line));
+        finding_say(d, BAD, "setting", "cellspan config lists them", "%.*s", SLICE_ARG(line));
     }
-    if (!mistakes.n)
-        finding_say(d, FINE, "settings", NULL, "all variables CELLSPAN_* can be read");
-    buf_release(&mistakes);
+    for (int i = 0; i < N_SETTINGS_FILES; i++)
+        n += files.there[i];
+    if (!files.mistakes.n)
+        finding_say(d, FINE, "settings", NULL,
+                    "all variables CELLSPAN_* can be read, and %u file%s", n, n == 1 ? "" : "s");
+    settings_files_release(&files);
 }
 
 void doctor_jupyter(struct doctor *d)

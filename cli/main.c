@@ -21,6 +21,8 @@ static const struct subcommand subcommands[] = {
       false },
     { "doctor", command_doctor, "say what is wrong with this machine's set-up, and the fix",
       doctor_rows, false },
+    { "config", command_config, "show each setting of this folder, and where it comes from",
+      config_rows, false },
 };
 
 #define COUNT (sizeof subcommands / sizeof subcommands[0])

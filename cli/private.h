@@ -63,6 +63,13 @@ extern const struct cmdline_row doctor_rows[];
  * options are wrong. */
 int command_doctor(int argc, char **argv);
 
+/* ---- config.c: `cellspan config` ---- */
+extern const struct cmdline_row config_rows[];
+
+/* argv[0] is the subcommand's name. Returns the exit status: 1 a file or a variable is wrong, 2 the
+ * options are wrong. */
+int command_config(int argc, char **argv);
+
 /* ---- option_line.c: words back to the option line of a magic that splits into them. Pure ---- */
 /* Appends "%magic word word…": quoted, and written so that home's expansion of `{name}` and `$name`
  * leaves each word as it is. -1: a word holds a line break. */

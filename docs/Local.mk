@@ -2,6 +2,7 @@
 # docs: man pages, and what is read in the source tree.
 dist_man_MANS += \
 	docs/man/cellspan.1 \
+	docs/man/cellspan-config.1 \
 	docs/man/cellspan-doctor.1 \
 	docs/man/cellspan-install.1 \
 	docs/man/cellspan-kernel.1 \
@@ -15,7 +16,7 @@ EXTRA_DIST += kernel/README.md worker/README.md
 # The pages keep their folders when they are installed, so that their links lead somewhere there, too.
 nobase_dist_doc_DATA += README.md LICENSE CHANGELOG.md CONTRIBUTING.md SECURITY.md CITATION.cff protocol/README.md \
 	docs/architecture.md docs/building.md docs/code.md docs/compare.md docs/failures.md docs/frameworks.md docs/guide.md \
-	docs/launchers.md docs/limits.md docs/machines.md docs/migrating.md docs/names.md docs/reference.md docs/security.md \
+	docs/launchers.md docs/limits.md docs/machines.md docs/migrating.md docs/names.md docs/reference.md docs/security.md docs/settings.md \
 	docs/troubleshooting.md docs/tutorial.md docs/variables.md \
 	docs/howto/ddp.md docs/howto/resume.md docs/howto/script.md docs/howto/second_machine.md docs/howto/sweep.md \
 	docs/howto/unattended.md \

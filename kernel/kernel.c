@@ -393,8 +393,6 @@ static int open_notebook(struct kernel *k, const struct arguments *o, struct err
 {
     const struct cell_ops ops = ops_of(k);
     char run_id[UUID_TEXT_SIZE];
-    struct buf notice = BUF_INIT;
-    const bool mistaken = settings_mistakes(&notice) == 0 && notice.n; /* before any is read */
     struct dispatch_config config = { .python = o->python,
                                       .python_version = o->python_version,
                                       .run_id = run_id,
@@ -405,13 +403,12 @@ static int open_notebook(struct kernel *k, const struct arguments *o, struct err
                                       .code = setting_value(SETTING_CODE),
                                       .merge = (enum plan_merge)setting_value(SETTING_MERGE),
                                       .hang_notice_ns = setting_value(SETTING_HANG_NOTICE),
-                                      .notice = mistaken ? notice.p : "" };
+                                      .notice = o->notice ? o->notice : "" };
 
     random_bytes(config.key, sizeof config.key);
     random_uuid(run_id);
     run_id[8] = '\0'; /* its first eight digits are enough to tell two notebooks apart */
     k->notebook = dispatch_create(&ops, &config, err);
-    buf_release(&notice);
     return k->notebook ? 0 : -1;
 }
 

@@ -14,6 +14,7 @@ struct arguments {
     const char *python, *python_version; /* borrowed from argv, or from `found` */
     struct buf found;                    /* owned: what the Python said that nobody named */
     bool help, version;
+    const char *notice; /* borrowed: lines for the first cell; NULL: none */
     /* borrowed: IPython's settings (--Class.trait=VALUE), which are moved to the front of argv */
     char **trait;
     int n_traits;

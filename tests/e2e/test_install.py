@@ -28,7 +28,7 @@ from jupyter_client.kernelspec import KernelSpecManager
 def test_version_and_help_are_told(cellspan):
     code, out, _ = cellspan("--version")
     assert code == 0 and re.fullmatch(r"cellspan \d+\.\d+\.\d+\S*\n", out)
-    for words in (["--help"], *([name, "--help"] for name in ("install", "uninstall", "run", "ps", "logs", "stop", "notice", "doctor"))):
+    for words in (["--help"], *([name, "--help"] for name in ("install", "uninstall", "run", "ps", "logs", "stop", "notice", "doctor", "config"))):
         code, out, err = cellspan(*words)
         assert code == 0 and "usage" in out.lower() and err == ""
 
@@ -289,7 +289,7 @@ def tab(cellspan, line, **changes):
 def test_bash_completes_commands_options_values_and_files(cellspan):
     (cellspan.home / "train.py").write_text("")
     (cellspan.home / "my data").mkdir()
-    assert tab(cellspan, "cellspan ''") == ["install", "uninstall", "run", "ps", "logs", "stop", "notice", "doctor", "--help", "--settings", "--version"]
+    assert tab(cellspan, "cellspan ''") == ["install", "uninstall", "run", "ps", "logs", "stop", "notice", "doctor", "config", "--help", "--settings", "--version"]
     assert tab(cellspan, "cellspan un") == ["uninstall"]
     assert tab(cellspan, "cellspan install --p") == ["--prefix", "--python"]
     assert tab(cellspan, "cellspan install --prefix ''") == ["my data"]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Each target is a test of its own here, over the vectors; tests/fuzz/run hands it to libFuzzer.
 check_PROGRAMS += tests/fuzz/span_decode.t tests/fuzz/packet.t tests/fuzz/route.t tests/fuzz/words.t tests/fuzz/gpus.t \
-	tests/fuzz/jupyter_decode.t tests/fuzz/plan_parse.t tests/fuzz/mux.t
+	tests/fuzz/jupyter_decode.t tests/fuzz/plan_parse.t tests/fuzz/mux.t tests/fuzz/settings_files.t
 EXTRA_PROGRAMS += tests/fuzz/dictionary tests/fuzz/span_decode.fuzz tests/fuzz/packet.fuzz tests/fuzz/route.fuzz \
 	tests/fuzz/words.fuzz tests/fuzz/gpus.fuzz tests/fuzz/jupyter_decode.fuzz tests/fuzz/plan_parse.fuzz \
-	tests/fuzz/mux.fuzz
+	tests/fuzz/mux.fuzz tests/fuzz/settings_files.fuzz
 EXTRA_DIST += tests/fuzz/run tests/fuzz/fuzz.h tests/fuzz/seeds
 
 tests_fuzz_dictionary_SOURCES = tests/fuzz/dictionary.c
@@ -60,3 +60,10 @@ tests_fuzz_mux_t_LDADD = base/libbase.a
 tests_fuzz_mux_fuzz_SOURCES = tests/fuzz/mux.c
 tests_fuzz_mux_fuzz_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_mux_fuzz_LDADD = base/libbase.a
+
+tests_fuzz_settings_files_t_SOURCES = tests/fuzz/driver.c tests/fuzz/settings_files.c
+tests_fuzz_settings_files_t_LDFLAGS = $(CHAOS_LINK)
+tests_fuzz_settings_files_t_LDADD = base/libbase.a
+tests_fuzz_settings_files_fuzz_SOURCES = tests/fuzz/settings_files.c
+tests_fuzz_settings_files_fuzz_LDFLAGS = $(CHAOS_LINK) -fsanitize=fuzzer
+tests_fuzz_settings_files_fuzz_LDADD = base/libbase.a

@@ -53,7 +53,7 @@ ok("](https://a.b/c/raw/main/docs/images/" in cellspan_build.description("README
 
 with tempfile.TemporaryDirectory() as folder:
     info = pathlib.Path(folder, cellspan_build.prepare_metadata_for_build_wheel(folder))
-    ok((info / "METADATA").read_text(encoding="utf-8") == text and (info / "licenses" / "LICENSE").exists(), "pip gets them without a build")
+    ok((info / "METADATA").read_text(encoding="utf-8") == text and all((info / "licenses" / name).exists() for name in project["license-files"]), "pip gets them without a build")
 for name, key in ("PACKAGE_BUGREPORT", "Issues"), ("PACKAGE_URL", "Source"):
     ok(first("^%s='(.*)'$" % name, "configure") == project["urls"].get(key, ""), "configure's %s is that of pyproject.toml" % name)
 
@@ -84,6 +84,9 @@ for name, inside, file, digest, where, *_ in lines:
        "docs/building.md has %s %s as packaging/sources" % (name, inside))
     if where == "kept":
         ok(hashlib.sha256((TOP / "packaging" / "kept" / file).read_bytes()).hexdigest() == digest, "packaging/kept has that file")
+vendored = (TOP / "vendor" / "tomlc17" / "README.md").read_text(encoding="utf-8")
+for name, digest in re.findall(r"^\| `([^`]+)` \| `([0-9a-f]{64})` \|$", vendored, re.M):
+    ok(hashlib.sha256((TOP / "vendor" / "tomlc17" / name).read_bytes()).hexdigest() == digest, "vendor/tomlc17/%s is the one that its README names" % name)
 bom = json.loads(subprocess.run([sys.executable, str(TOP / "packaging" / "sbom")], stdout=subprocess.PIPE, check=True).stdout)
 listed = {part["name"]: part["version"] for part in bom["components"]}
 ok(all(listed.get(name) == inside for name, inside, *_ in lines), "the list of what is inside has each of them")

@@ -105,7 +105,7 @@ def shelf(tmp_path):
             wheel.writestr("cellspan-1.2.3.dist-info/METADATA", info)
             wheel.writestr("cellspan-1.2.3.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: cp39-abi3-manylinux_2_28_%s\n" % arch)
             wheel.writestr("cellspan-1.2.3.dist-info/RECORD", "")
-    for name in "pyproject.toml", "README.md", "LICENSE", "worker/python/requirements.txt", "worker/python/backend/cellspan_build.py":
+    for name in "pyproject.toml", "README.md", "LICENSE", "vendor/tomlc17/LICENSE", "worker/python/requirements.txt", "worker/python/backend/cellspan_build.py":
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(os.path.join(TOP, name), source / name)
     (source / "PKG-INFO").write_text(info)

@@ -121,10 +121,10 @@ def description(readme, source):
 def metadata(settings=None):
     """The text of METADATA and PKG-INFO; settings: also of what is linked in."""
     ours, inside = project(), settings or {}
-    licenses, names = {}, list(ours["license-files"])
+    licenses, names = {"MIT"}, list(ours["license-files"])  # vendor/tomlc17's
     if inside.get("sbom"):
         with open(inside["sbom"], encoding="utf-8") as file:
-            licenses = {part["licenses"][0]["expression"] for part in json.load(file)["components"]}
+            licenses |= {part["licenses"][0]["expression"] for part in json.load(file)["components"]}
     if inside.get("licenses"):
         names += sorted(os.listdir(inside["licenses"]))
     lines = ["Metadata-Version: 2.4", "Name: " + ours["name"], "Version: " + version(), "Summary: " + ours["description"]]
@@ -245,14 +245,14 @@ def info_files(settings):
     """The files of dist-info, but RECORD: (name there, content)."""
     yield "METADATA", metadata(settings).encode()
     yield "WHEEL", ("Wheel-Version: 1.0\nGenerator: cellspan_build\nRoot-Is-Purelib: false\nTag: %s\n" % tag(settings)).encode()
-    paths = [("licenses", os.path.join(TOP, "LICENSE"))]
+    paths = [("licenses/" + name, os.path.join(TOP, name)) for name in project()["license-files"]]
     if settings.get("licenses"):
-        paths += [("licenses", os.path.join(settings["licenses"], name)) for name in sorted(os.listdir(settings["licenses"]))]
+        paths += [("licenses/" + name, os.path.join(settings["licenses"], name)) for name in sorted(os.listdir(settings["licenses"]))]
     if settings.get("sbom"):
-        paths.append(("sboms", settings["sbom"]))
-    for folder, path in paths:
+        paths.append(("sboms/" + os.path.basename(settings["sbom"]), settings["sbom"]))
+    for name, path in paths:
         with open(path, "rb") as file:
-            yield folder + "/" + os.path.basename(path), file.read()
+            yield name, file.read()
 
 
 def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
