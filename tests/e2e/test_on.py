@@ -368,6 +368,27 @@ def test_a_training_of_maggy_is_where_on_says(fresh, torch):
     assert values(nb.ok("results(), results(on='local'), results(on='pair'), results(on='pair', reuse=True)")) == ([2.0] * 2, [1.0] * 2, [2.0] * 2, [2.0] * 2)
 
 
+def test_cellspan_on_says_where_work_for_a_cluster_is(fresh):
+    """In the environment. Cells with %%distribute follow it there, or go where --on says."""
+    made = ("import os\nfrom cellspan.torch import TorchDistributor\ndef nodes_of(): return os.environ['GROUP_WORLD_SIZE']\n"
+            "def run(**where): return TorchDistributor(2, use_gpu=False, **where).run(nodes_of)")
+    nb = fresh(env={"CELLSPAN_ON": "pair:2"})
+    nb.ok(made)
+    cell = nb.ok("run(local_mode=False)")
+    assert cell.value == "'2'" and "the ranks are on pair:2, which CELLSPAN_ON names" in cell.stderr, cell.shown
+    for here in ("on='local'", "local_mode=True"):
+        cell = nb.ok("run(%s)" % here)
+        assert cell.value == "'1'" and "CELLSPAN_ON" not in cell.stderr, cell.shown
+    for on, there in (("", "2"), ("--fresh --on local", "1")):
+        cell = nb.ok("%%%%distribute -n 2 %s --gather\nos.environ['GROUP_WORLD_SIZE']" % on)
+        assert values(cell) == [there] * 2, cell.shown
+    wrong = fresh(env={"CELLSPAN_ON": "nosuch:2"})
+    wrong.ok(made)
+    cell = wrong.run("run(local_mode=False)")
+    assert cell.status == "error" and "nosuch" in cell.reply["evalue"] and "the ranks are on nosuch:2, which CELLSPAN_ON names" in cell.stderr, cell.shown
+    assert wrong.ok("run(on='local')").value == "'1'"
+
+
 def test_gpus_are_wanted_on_the_machines_that_on_names(fresh):
     nb = fresh()
     nb.ok("import os\nfrom cellspan.torch import DeepspeedTorchDistributor, TorchDistributor\ndef nodes_of(): return os.environ['GROUP_WORLD_SIZE']")
