@@ -92,6 +92,25 @@ def test_another_python_on_executors_is_named(engine, notebook):
     assert said.startswith("Python on the executors is %s, the notebook's is %s" % (version, ours)) and "set PYSPARK_PYTHON" in said, said
 
 
+@only("spark-connect")
+def test_another_python_of_a_connect_server_is_named(engine, notebook):
+    """On a cluster of its own: the server's environment says which it is."""
+    python, version = other_python()
+    before = engine.settings
+    try:
+        engine.down()
+        engine.settings = {**before, "SPARK_PYTHON": python}
+        engine.up()
+        said = refused(engine, notebook())
+    finally:
+        engine.down()
+        engine.settings = before
+        engine.up()
+    ours = ".".join(platform.python_version_tuple()[:2])
+    assert said.startswith("Python on the executors is %s, the notebook's is %s: set PYSPARK_PYTHON, in the environment of the Spark Connect server" % (
+        version, ours)), said
+
+
 def test_a_notebook_that_agents_cant_reach_is_named_with_its_address(engine, notebook):
     """By default they try for 30 s. The first address takes connections and says nothing; nobody listens at the second."""
     with socket.create_server(("127.0.0.1", 0), backlog=50) as silent, socket.socket() as closed:

@@ -163,7 +163,15 @@ class SparkConnect(SparkSession):
     """The session is one of a Spark Connect server, and its address has a token, which nobody but the notebook may know."""
 
     name = "spark-connect"
-    held = None
+    too_much = "spark", "Spark counts on 4 slots for these tasks, and 9 are needed", 9
+    queued = "spark", "Spark counts on 4 of 9 slots so far", 9
+    held = ("import shutil, tempfile, threading\nheld = tempfile.mkdtemp()\ndef sleeps(batches, held=held):\n    import tempfile, time\n"
+            "    tempfile.mkstemp(dir=held)\n    time.sleep(100000)\n    yield from batches\n"
+            "def hold():\n    spark.addTag('held')\n    try:\n        spark.range(0, 3, 1, 3).mapInArrow(sleeps, 'id long').collect()\n"
+            "    except Exception:\n        pass\n"
+            "holder = threading.Thread(target=hold)\nholder.start()\nwhile len(os.listdir(held)) < 3:\n    time.sleep(0.1)",
+            "until 2 slots of the Spark Connect server are free at once: none of their tasks runs yet",
+            "spark.interruptTag('held')\nholder.join()\nshutil.rmtree(held)")
     hidden = b"cellspan-test-token"
     settings = {"SPARK_CONNECT": "1", "SPARK_CONF": PATIENCE + " 1"}
 

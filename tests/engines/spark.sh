@@ -16,6 +16,7 @@
 #   SPARK_PORT        first port (default 17400: the master there, web pages on +1 and up)
 #   SPARK_CONNECT     1: also a Connect server, on SPARK_PORT + 20. pip's pyspark has it from 4.0 on; for 3.5 SPARK_CONNECT_JAR names
 #                     spark-connect_2.12-3.5.x.jar
+#   SPARK_PYTHON      the Python of the Connect server's tasks (default $SPARK_VENV/bin/python)
 #   SPARK_HIDE        folders that are empty for workers and executors, which then run as root in a mount namespace of their own
 #   SPARK_CONF        lines of spark-defaults.conf, for every application that uses `env`
 #
@@ -77,7 +78,7 @@ CONF
 # Starts a JVM of Spark: PIDFILE LOG CLASS ARGUMENT…
 daemon() {
   local pf=$1 log=$2; shift 2
-  XDG_CACHE_HOME=$S/cache SPARK_HOME=$h SPARK_CONF_DIR=$S/conf SPARK_LOCAL_IP=127.0.0.1 SPARK_DAEMON_MEMORY=${memory:-256m} PYSPARK_PYTHON=$at/bin/python \
+  XDG_CACHE_HOME=$S/cache SPARK_HOME=$h SPARK_CONF_DIR=$S/conf SPARK_LOCAL_IP=127.0.0.1 SPARK_DAEMON_MEMORY=${memory:-256m} PYSPARK_PYTHON=${SPARK_PYTHON:-$at/bin/python} \
     SPARK_DAEMON_JAVA_OPTS="-Dspark.ui.enabled=false -Dspark.worker.timeout=10 -XX:+UseSerialGC -XX:TieredStopAtLevel=1" \
     spawn "$pf" "$log" "$@"
 }

@@ -14,7 +14,7 @@ import pytest
 from cellspan._launch import spark, spark_connect, spark_notebook, spark_slots
 from cellspan._launch.launcher import Cannot, Failed
 from cellspan._worker import spark_connect_jobs, spark_session
-from test_spark_engine import Launch
+from spark_doubles import Launch
 
 TOKEN = "SECRETTOKEN"
 LIMIT = 60
@@ -30,7 +30,11 @@ class Session:
         self.rows = self.task = self.barrier = self.profile = self.spread = None
         self.tags, self.interrupted, self.lasts = [], [], threading.Event()
         self.lasts.set()
-        self.runs = threading.Event()
+        self.runs, self.handlers, self.tries = threading.Event(), [], ""
+
+    @staticmethod
+    def goes(session):
+        """What happens in the job's thread."""
 
     @classmethod
     def _set_default_and_active_session(cls, session):
@@ -38,7 +42,23 @@ class Session:
 
     def range(self, n):
         cores = self._cores.pop(0) if len(self._cores) > 1 else self._cores[0]
-        return types.SimpleNamespace(_explain_string=lambda extended: "Range (0, 1, step=1, splits=%s)" % cores)
+        return types.SimpleNamespace(_explain_string=lambda extended: "Range (0, 1, step=1, splits=%s)" % cores,
+                                     mapInArrow=lambda task, schema: types.SimpleNamespace(collect=self._try))
+
+    def _try(self):
+        if self.tries:
+            raise RuntimeError(self.tries)
+
+    def registerProgressHandler(self, handler):
+        self.handlers.append(handler)
+
+    def removeProgressHandler(self, handler):
+        self.handlers.remove(handler)
+
+    def progress(self, running, *stages):
+        """In the job's thread. stages: whether each is done."""
+        for handler in self.handlers:
+            handler(stages=[types.SimpleNamespace(stage_id=n, done=done) for n, done in enumerate(stages)], inflight_tasks=running, operation_id="x", done=False)
 
     def addTag(self, tag):
         self.tags.append((tag, threading.current_thread()))
@@ -62,6 +82,7 @@ class Session:
 
     def collect(self):
         self.runs.set()
+        self.goes(self)
         assert self.lasts.wait(LIMIT)
         if self.fails:
             raise RuntimeError(self.fails)
@@ -98,7 +119,7 @@ def test_each_agent_is_a_task_of_a_barrier_job_with_its_own_secret(engine):
     assert session.rows == [(0, b"2a:0"), (1, b"2a:1")] and session.barrier and session.profile is None and session.spread is None
     assert launch.lines[:2] == ["end 10", "nodes 2 ranks together"] and launch.lines[-2:] == ["node 0 - 1", "node 1 - 1"]
     said = "\n".join(launch.lines)
-    assert spark.exposed({"spark.io.encryption.enabled": "true"}) in said and "neither use_ssl=true nor a token" in said and "2 of the session's 4 slots are the ranks'" in said
+    assert spark.exposed({"spark.io.encryption.enabled": "true"}) in said and "neither use_ssl=true nor a token" in said and "the ranks take 2 slots of the Spark Connect server until %ranks stop" in said
     assert TOKEN not in said and len(session.tags) == 1
 
 
@@ -141,9 +162,72 @@ def test_slots_are_waited_for_while_executors_come(engine, monkeypatch):
     assert [spark_connect.patience(conf) for conf in ({}, shorter, {spark_connect.INTERVAL: "1min"})] == [600, 0.05, 2400]
     monkeypatch.setattr(spark_slots, "SAY_AFTER", 0.02)
     launch = Launch("", 9)
-    with pytest.raises(Failed, match="Spark has 4 slots for these tasks, and 9 are needed"):
+    with pytest.raises(Failed, match="Spark counts on 4 slots for these tasks, and 9 are needed"):
         engine(Session(**shorter), launch=launch)
-    assert "say Spark has 4 of 9 slots so far" in launch.lines
+    assert "say Spark counts on 4 of 9 slots so far" in launch.lines
+
+
+WAITS = "say the ranks wait, for up to 10 min, until 2 slots of the Spark Connect server are free at once: none of their tasks runs yet"
+
+
+def test_slots_that_others_hold_are_waited_for(engine, monkeypatch):
+    """What Spark Connect tells is how many tasks of a job run; nothing is said of what it does not tell."""
+    monkeypatch.setattr(spark_slots, "SAY_AFTER", 0.01)
+    session, launch = Session(), Launch("", 2)
+    waits = threading.Event()
+    launch.say = lambda text: (launch.lines.append("say " + text), "the ranks wait" in text and waits.set())
+
+    def goes(session):
+        session.progress(2, False, False)  # of the stage before
+        session.progress(0, True, False)
+        assert waits.wait(LIMIT)
+        session.progress(2, True, False)
+
+    session.goes = goes
+    engine(session, launch=launch)
+    assert launch.lines.count(WAITS) == 1
+    assert launch.lines[launch.lines.index(WAITS) + 1:] == ["node 0 - 1", "node 1 - 1"]  # the time of a start counts again
+    assert not session.handlers and "slots are" not in "".join(launch.lines).replace(WAITS, "")
+
+
+def test_tasks_that_run_wait_for_nothing(engine, monkeypatch):
+    monkeypatch.setattr(spark_slots, "SAY_AFTER", 0.3)
+    session = Session()
+    session.goes = lambda session: (session.progress(2, True, False), threading.Event().wait(0.6))
+    assert not any("wait" in line for line in engine(session).lines)
+
+
+def test_slots_that_others_hold_for_too_long_end_it(engine, monkeypatch):
+    monkeypatch.setattr(spark_slots, "SAY_AFTER", 0.01)
+    shorter = {"spark.scheduler.barrier.maxConcurrentTasksCheck.interval": "25ms", "spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures": "2"}
+    session = Session(**shorter)
+    session.lasts.clear()
+    with pytest.raises(Failed, match="^2 slots are needed at once, one a rank, and the Spark Connect server has not had as many free for .* min: wait for"):
+        engine(session)
+    assert session.lasts.wait(LIMIT) and session.interrupted
+
+
+@pytest.mark.parametrize("session", [Session(version="3.5.7"), Session(**{"spark.connect.progress.reportInterval": "0s"})])
+def test_a_server_that_does_not_tell_is_waited_for_without_an_end(engine, session):
+    lines = engine(session).lines
+    assert lines[-1].startswith("say the ranks wait, until 2 slots of the Spark Connect server are free at once: before 4.0, or with"), lines
+    assert not session.handlers
+
+
+def test_another_python_is_named_while_ranks_wait(engine, monkeypatch):
+    """The server decides which it is."""
+    monkeypatch.setattr(spark_slots, "SAY_AFTER", 0.01)
+    session = Session()
+    session.lasts.clear()
+    session.tries = "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9 than that in driver: 3.11, PySpark"
+    words = "^Python on the executors is 3.9, the notebook's is 3.11: set PYSPARK_PYTHON, in the environment of the Spark Connect server, to a Python 3.11 there$"
+    with pytest.raises(Failed, match=words):
+        engine(session)
+    few = Session(cores=[1])
+    few.tries = "Cannot run program \"/opt/py\": No such file"
+    with pytest.raises(Failed, match="^executors can't start /opt/py: set PYSPARK_PYTHON, in the environment of the Spark Connect server, to their Python$"):
+        engine(few)
+    assert few.rows is None
 
 
 @pytest.mark.parametrize(("session", "spec", "words"), [
@@ -167,7 +251,7 @@ def test_what_a_task_takes_is_a_profile(engine, monkeypatch):
     monkeypatch.setattr(spark_connect_jobs, "_profile", lambda needs: needs)
     session = Session()
     launch = engine(session, "--conf spark.task.cpus=2 -c spark.task.resource.gpu.amount=1")
-    assert session.profile == {"cpus": 2, "gpu": 1.0} and any("2 of the session's 2 slots" in line for line in launch.lines)
+    assert session.profile == {"cpus": 2, "gpu": 1.0} and "nodes 2 ranks together" in launch.lines
 
 
 def test_why_the_job_failed_is_told_without_the_token(engine):

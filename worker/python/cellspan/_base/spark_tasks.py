@@ -34,6 +34,11 @@ def patience(context):
     return context._jsc.sc().conf().getTimeAsSeconds(CHECK + "interval", "15s") * int(context.getConf().get(CHECK + "maxFailures", "40"))
 
 
+def try_python(context):
+    """Runs a task that does nothing. Its error may say that the Python of tasks is another one."""
+    context.parallelize([0], 1).foreach(int)
+
+
 def barrier_task(source, sent, *arguments):
     """The function of the stage. It refers to nothing of cellspan, which executors may lack. sent: bytes, or a broadcast of them."""
     def task(rows):

@@ -41,6 +41,7 @@ OURS = {DYNAMIC: "false", "spark.stage.maxConsecutiveAttempts": "1", "spark.ui.s
 PROTECTS = ("spark.authenticate", "spark.network.crypto.enabled", "spark.ssl.rpc.enabled")
 ENCRYPTS_FILES = "spark.io.encryption.enabled"
 QUEUED = r"Application report for \S+ \(state: ACCEPTED\)"  # YARN's words for a queue
+NOTEBOOK_SAYS = "the notebook's environment"  # which Python tasks have
 GRACE = 3  # seconds for agents, which the kernel has told to end, before Spark ends their tasks
 
 
@@ -219,7 +220,24 @@ def task_source():
         return file.read()
 
 
-def failure_of_job(text):
+def python_of(text, where):
+    """What is wrong with the Python of tasks, by an error of Spark's; "": nothing. where: in whose environment it is chosen."""
+    other = re.search(r"different version:? \(?(\d+)(?:, |\.)(\d+)\S* than that in driver:? ([\d.]*\d)", text)
+    if other:
+        return "Python on the executors is %s.%s, the notebook's is %s: set PYSPARK_PYTHON, in %s, to a Python %s there" % (
+            other[1], other[2], other[3], where, other[3])
+    absent = re.search(r'Cannot run program "([^"]*)"', text)
+    return "executors can't start %s: set PYSPARK_PYTHON, in %s, to their Python" % (absent[1], where) if absent else ""
+
+
+def check_python(text, where=NOTEBOOK_SAYS):
+    """Of the error of a task that does nothing."""
+    python = python_of(text, where)
+    if python:
+        raise Failed(python, whole=True)
+
+
+def failure_of_job(text, where=NOTEBOOK_SAYS):
     """Why the stage failed, in one line, and whether that says all. All that Spark has said is in the log."""
     ours = re.search(r"cellspan: agent (\d+) on (\S+): ([^\n]*)", text)
     if ours:
@@ -227,13 +245,9 @@ def failure_of_job(text):
     lost = re.search(r"ExecutorLostFailure \(executor (\S+) [^)\n]*\)(?: Reason: ([^\n]*))?", text)
     if lost:
         return "Spark lost executor %s%s, and ends all agents of the job with it" % (lost[1], ": " + lost[2] if lost[2] else ""), True
-    other = re.search(r"different version:? \(?(\d+)(?:, |\.)(\d+)\S* than that in driver:? ([\d.]*\d)", text)
-    if other:
-        return ("Python on the executors is %s.%s, the notebook's is %s: set PYSPARK_PYTHON, in the notebook's environment, to a Python %s "
-                "there" % (other[1], other[2], other[3], other[3])), True
-    absent = re.search(r'Cannot run program "([^"]*)"', text)
-    if absent:
-        return "executors can't start %s: set PYSPARK_PYTHON, in the notebook's environment, to their Python" % absent[1], True
+    python = python_of(text, where)
+    if python:
+        return python, True
     found = re.search(r"Most recent failure reason: ([^\n]*)", text) or re.search(r"SparkException: ([^\n]*)", text)
     return "Spark ended the job: %s" % (found[1] if found else " ".join(text.split())[:400]), False
 
@@ -278,11 +292,32 @@ def main(launch):
         stop(context)
 
 
+class Trial:
+    """A task that does nothing, while ranks wait: another Python on executors is named then."""
+
+    def __init__(self, context):
+        self._context, self._thread, self._said = context, None, ""
+
+    def poll(self):
+        """Begins it, the first time. False: it has ended; Failed: because of Python."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="cellspan-trial", daemon=True)
+            self._thread.start()
+        check_python(self._said)
+        return self._thread.is_alive()
+
+    def _run(self):
+        try:
+            spark_tasks.try_python(self._context)
+        except Exception as error:  # noqa: BLE001 - of Spark
+            self._said = str(error)
+
+
 def run_agents(launch, context, master):
     """From the first slot to the end of the last agent."""
     conf, stopped = context.getConf(), "Spark has stopped the application: is %s a master that runs, of pyspark's version?" % master
     say_who_reads(launch, master, conf)
-    wait_for_slots(launch, lambda: spark_tasks.slot_counts(context), master, conf, spark_tasks.patience(context), Failed(stopped))
+    wait_for_slots(launch, lambda: spark_tasks.slot_counts(context), master, conf, spark_tasks.patience(context), Failed(stopped), Trial(context).poll)
     if launch.over.is_set():
         return
     for number in range(launch.ranks):

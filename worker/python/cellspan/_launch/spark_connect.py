@@ -5,14 +5,17 @@ its client can know of the cluster.
 from __future__ import annotations
 
 import re
+import threading
 
 from . import spark, spark_slots
 from .._base import spark_tasks
 from .launcher import Cannot, Failed
-from .spark_home import ask_session, run_agents, with_home
+from .spark_home import ask_session, run_agents, tell_nodes, with_home
 
 BARRIER, PROFILE = (3, 5), (4, 0)  # the first versions whose mapInArrow() has these
 CORES, PARALLEL = "spark.task.cpus", ("spark.default.parallelism", "spark.sql.leafNodeDefaultParallelism")
+REPORTS = "spark.connect.progress.reportInterval"
+SERVER_SAYS = "the environment of the Spark Connect server"  # which Python tasks have
 PATIENCE, INTERVAL = spark_tasks.CHECK + "maxFailures", spark_tasks.CHECK + "interval"
 ASKED = (CORES, PATIENCE, INTERVAL, "spark.master", spark.DYNAMIC, *PARALLEL, *spark.PROTECTS)
 AMOUNT = re.compile(r"spark\.task\.(cpus|resource\.([\w-]+)\.amount)=(\d+(?:\.\d+)?)$")
@@ -63,6 +66,7 @@ def main(launch, path, options):
 
 def run_stage(launch, home, needs):
     """From the first question to the end of the last agent."""
+    home.where = SERVER_SAYS
     seen = ask_session(launch, home, ASKED)
     check(seen, needs)
     slots = slots_of(seen, needs)
@@ -76,12 +80,62 @@ def run_stage(launch, home, needs):
     if not seen["encrypted"]:
         launch.say("who can read the network between here and the Spark Connect server can take an agent's place until it is up: the "
                    "session's address has neither use_ssl=true nor a token")
-    slots = wait_for_slots(launch, home, needs, slots, patience(seen["conf"]))
+    limit = patience(seen["conf"])
+    slots = wait_for_slots(launch, home, needs, slots, limit)
     if launch.over.is_set():
         return
-    if slots is not None:
-        launch.say(spark_slots.what_it_takes(launch.ranks, slots))
-    run_agents(launch, home, needs=needs, spread=slots is None)
+    launch.say("the ranks take %d slots of the Spark Connect server until %%ranks stop: what else runs there can't be seen from here" % launch.ranks)
+    run_agents_when_free(launch, home, limit, {"needs": needs, "spread": slots is None, "tells": seen["tells"]})
+
+
+def run_agents_when_free(launch, home, limit, asked):
+    """Spark itself lets the stage wait until as many slots as ranks are free, for ever. asked: of home, more than every
+    stage takes. If the server tells, it is how many of the stage's tasks run, and nothing of other jobs."""
+    waits = Wait(launch, home, limit)
+    tell_nodes(launch)
+    if asked["tells"]:
+        threading.Thread(target=waits.watch, name="cellspan-slots", daemon=True).start()
+    else:
+        waits.say_so("before 4.0, or with %s=0, Spark Connect does not tell whether they are" % REPORTS)
+    try:
+        run_agents(launch, home, waits.told, **asked)
+    except OSError:
+        if not waits.expired:
+            raise
+        raise Failed("%d slots are needed at once, one a rank, and the Spark Connect server has not had as many free for %g min: wait for other jobs "
+                     "of it, or ask for fewer ranks" % (launch.ranks, limit / 60), whole=True) from None
+    finally:
+        waits.over.set()
+
+
+class Wait:
+    """Of a stage that has begun, for its slots."""
+
+    def __init__(self, launch, home, limit):
+        self.launch, self.home, self.limit = launch, home, limit
+        self.over, self.said, self.expired = threading.Event(), False, False  # over: its tasks run, or it has ended
+
+    def watch(self):
+        """Says after a moment that it waits, and ends it when the limit is over."""
+        if self.over.wait(min(spark_slots.SAY_AFTER, self.limit)):
+            return
+        self.home.try_python()
+        self.say_so("none of their tasks runs yet", " up to %g min," % (self.limit / 60))
+        if not self.over.wait(max(0, self.limit - spark_slots.SAY_AFTER)):
+            self.expired = True
+            self.home.close()
+
+    def say_so(self, why, how_long=""):
+        self.said = True
+        self.launch.say("the ranks wait,%s until %d slots of the Spark Connect server are free at once: %s" % (
+            how_long and " for" + how_long, self.launch.ranks, why))
+
+    def told(self, running):
+        if running < self.launch.ranks or self.over.is_set():
+            return
+        self.over.set()
+        if self.said:
+            tell_nodes(self.launch)  # so that the time of a start counts again
 
 
 def patience(conf):
@@ -95,12 +149,13 @@ def wait_for_slots(launch, home, needs, slots, limit):
     """Waits while executors come; gives how many slots there are, or None if nobody knows."""
     waited, had, said = 0.0, slots, None
     while slots is not None and slots < launch.ranks and not launch.over.is_set():
+        home.try_python()
         if waited >= limit:
-            raise Failed("Spark has %d slots for these tasks, and %d are needed, one a rank: ask for fewer ranks, or have the server started "
+            raise Failed("Spark counts on %d slots for these tasks, and %d are needed, one a rank: ask for fewer ranks, or have the server started "
                          "with more or larger executors" % (slots, launch.ranks), whole=True)
         if waited >= spark_slots.SAY_AFTER and said != slots:
             said = slots
-            launch.say("Spark has %d of %d slots so far" % (slots, launch.ranks))
+            launch.say("Spark counts on %d of %d slots so far" % (slots, launch.ranks))
         launch.wait(spark_slots.POLL)
         slots = slots_of(ask_session(launch, home, ASKED), needs)
         waited, had = (0.0 if (slots or 0) > had else waited + spark_slots.POLL), slots or 0

@@ -22,7 +22,9 @@ STOPPED_AS = re.compile(r"SparkContext was shut down|\(Channel closed!\)|INVALID
 
 
 class Home:
-    """The socket to home, for questions and answers."""
+    """The socket to home, for questions and answers. where: in whose environment the Python of tasks is chosen."""
+
+    where = spark.NOTEBOOK_SAYS
 
     def __init__(self, path):
         folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
@@ -31,15 +33,31 @@ class Home:
             self._link.connect("/proc/self/fd/%d/%s" % (folder, os.path.basename(path)))
         finally:
             os.close(folder)
-        self._lines = self._link.makefile("rb")
+        self._lines, self._trying = self._link.makefile("rb"), None
 
     def ask(self, question):
         """The answer. OSError: home is gone."""
         self.tell(question)
-        line = self._lines.readline()
-        if not line:
-            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
-        return json.loads(line)
+        return self.hear()
+
+    def hear(self):
+        """What home says next. Failed: it is another Python that tasks have."""
+        while True:
+            line = self._lines.readline()
+            if not line:
+                raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+            said = json.loads(line)
+            if "tried" not in said:
+                return said
+            self._trying = False
+            spark.check_python(said["tried"], self.where)
+
+    def try_python(self):
+        """A task that does nothing runs, once, so that another Python is named while ranks wait. False: it has ended."""
+        if self._trying is None:
+            self._trying = True
+            self.tell({"try": True})
+        return self._trying
 
     def tell(self, said):
         self._link.sendall(json.dumps(said).encode() + b"\n")
@@ -78,14 +96,20 @@ def ask_session(launch, home, names):
     return seen
 
 
-def run_agents(launch, home, **more):
-    """Has home run the stage, and waits for its end."""
-    for number in range(launch.ranks):
-        launch.node(number, "-", 1)
+def run_agents(launch, home, told=lambda running: None, **more):
+    """Has home run the stage, and waits for its end. told() gets how many of its tasks run, where home hears it."""
     answer = home.ask({"run": {
         "secrets": [launch.secret_of(number) for number in range(launch.ranks)], "task": spark.task_source(),
         "sent": base64.b64encode(launch.sent()).decode(), "arguments": launch.command[1:], "settings": passed_on(), "folder": os.getcwd(),
         **more,
     }})
+    while "running" in answer:
+        told(answer["running"])
+        answer = home.hear()
     if "failed" in answer:
-        raise Failed(STOPPED, whole=True) if STOPPED_AS.search(answer["failed"]) else Failed(*spark.failure_of_job(answer["failed"]))
+        raise Failed(STOPPED, whole=True) if STOPPED_AS.search(answer["failed"]) else Failed(*spark.failure_of_job(answer["failed"], home.where))
+
+
+def tell_nodes(launch):
+    for number in range(launch.ranks):
+        launch.node(number, "-", 1)

@@ -9,7 +9,7 @@ import os
 
 from . import spark, spark_slots
 from .launcher import Cannot, Failed
-from .spark_home import ask_session, run_agents, with_home
+from .spark_home import ask_session, run_agents, tell_nodes, with_home
 
 VARIABLE = "CELLSPAN_SPARK_SESSION"  # names the file with what home says about it
 ALONE = "spark:MASTER starts an application of its own"
@@ -65,8 +65,10 @@ def run_stage(launch, home, master):
                      whole=True)
     launch.nodes(launch.ranks, by_ranks=True, together=True)
     spark.say_who_reads(launch, master, conf)
-    slots = spark_slots.wait_for_slots(launch, lambda: ask_session(launch, home, ()), master, conf, seen["patience"], Failed(STOPPED, whole=True))
+    slots = spark_slots.wait_for_slots(launch, lambda: ask_session(launch, home, ()), master, conf, seen["patience"], Failed(STOPPED, whole=True),
+                                       home.try_python)
     if launch.over.is_set():
         return
     launch.say(spark_slots.what_it_takes(launch.ranks, slots))
+    tell_nodes(launch)
     run_agents(launch, home)

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import base64
 import re
+import threading
 
-from .spark_jobs import Job
+from .spark_jobs import Job, Trial
+
+REPORTS = "spark.connect.progress.reportInterval"  # 0: the server tells nothing
 
 
 class Connect:
@@ -23,6 +26,9 @@ class Connect:
     def job(self, asked, tell):
         return ConnectJob(self._session, asked, tell)
 
+    def trial(self, tell):
+        return ConnectTrial(self._session, tell)
+
 
 def _answered(session, names):
     """What the engine must know before it starts anything: values of the configuration, and how many cores Spark counts on."""
@@ -31,10 +37,16 @@ def _answered(session, names):
         cores = re.search(r"splits=Some\((\d+)\)|splits=(\d+)", session.range(1)._explain_string(extended=True))
         return {
             "version": session.version, "conf": {name: value for name, value in found.items() if value is not None},
-            "cores": int(cores[1] or cores[2]) if cores else 0, "encrypted": _is_encrypted(session),
+            "cores": int(cores[1] or cores[2]) if cores else 0, "encrypted": _is_encrypted(session), "tells": _tells(session),
         }
     except Exception as error:  # noqa: BLE001 - the channel may be the user's own class
         return {"failed": _without_token(str(error), session)}
+
+
+def _tells(session):
+    """Does it tell how many tasks of a job run? From 4.0 on, here and there."""
+    return hasattr(session, "registerProgressHandler") and int(session.version.split(".")[0]) >= 4 and not re.match(
+        r"0+\D*$", session.conf.get(REPORTS, None) or "2s")
 
 
 def _is_encrypted(session):
@@ -55,23 +67,43 @@ def _without_token(text, session):
     return text.replace(token, "…") if token else text
 
 
-class ConnectJob(Job):
-    """A tag belongs to the thread that added it, so only this job is interrupted by it."""
+class Tagged:
+    """A job of a Connect session. Its tag belongs to the thread that added it, so only this job is interrupted by it."""
 
-    def __init__(self, session, asked, tell):
-        self.session = session
-        super().__init__(asked, tell)
+    session = None
 
-    def run(self):
+    def begin(self):
         self.session.addTag(self.name)
         type(self.session)._set_default_and_active_session(self.session)  # of this thread: a profile wants it
-        self._stage().collect()
 
     def cancel(self):
         self.session.interruptTag(self.name)
 
     def failure(self, error):
         return _without_token(str(error), self.session)
+
+
+class ConnectJob(Tagged, Job):
+    def __init__(self, session, asked, tell):
+        self.session = session
+        super().__init__(asked, tell)
+
+    def run(self):
+        self.begin()
+        own = threading.get_ident()
+
+        def progress(stages, inflight_tasks, operation_id, done):  # of the session's other jobs, too, in their threads
+            if threading.get_ident() == own and not done and all(stage.done for stage in sorted(stages, key=_number)[:-1]):
+                self._tell({"running": inflight_tasks})
+
+        if not self.asked["tells"]:
+            self._stage().collect()
+            return
+        self.session.registerProgressHandler(progress)
+        try:
+            self._stage().collect()
+        finally:
+            self.session.removeProgressHandler(progress)
 
     def _stage(self):
         """A table with a row for each agent: each partition has one. The row goes to its task alone."""
@@ -85,6 +117,25 @@ class ConnectJob(Job):
         task = _task(asked["task"], base64.b64decode(asked["sent"]), asked["arguments"], asked["settings"], asked["folder"])
         options = {"profile": _profile(asked["needs"])} if asked["needs"] else {}
         return rows.mapInArrow(task, StructType([number]), barrier=True, **options)
+
+
+def _number(stage):
+    return stage.stage_id
+
+
+class ConnectTrial(Tagged, Trial):
+    def __init__(self, session, tell):
+        self.session = session
+        super().__init__(tell)
+
+    def run(self):
+        self.begin()
+        self.session.range(1).mapInArrow(_nothing(), "id long").collect()
+
+
+def _nothing():
+    """A function that refers to nothing of cellspan, as that of _task()."""
+    return lambda batches: batches
 
 
 def _profile(needs):

@@ -57,7 +57,7 @@ class Server:
 
 def _serve(link, session):
     """Answers one process until it goes. What it has started on the session ends then."""
-    job, lock = None, threading.Lock()
+    jobs, lock = [], threading.Lock()
 
     def tell(answer):
         with lock:
@@ -72,11 +72,13 @@ def _serve(link, session):
                 asked = json.loads(line)
                 if "session" in asked:
                     tell(session.answer(asked["session"]))
-                elif "run" in asked and job is None:
-                    job = session.job(asked["run"], tell)
+                elif "try" in asked:
+                    jobs.append(session.trial(tell))
+                elif "run" in asked:
+                    jobs.append(session.job(asked["run"], tell))
         except (OSError, ValueError):
             pass
-        if job is not None:
+        for job in jobs:
             job.end()
 
 
@@ -117,6 +119,13 @@ class Job:
             self._thread.join(AGAIN)
 
 
+class Trial(Job):
+    """A task that does nothing, with the Python of the agents' tasks. tell() gets its error, or ""."""
+
+    def __init__(self, tell):
+        super().__init__(None, lambda answer: tell({"tried": answer.get("failed", "")}))
+
+
 class Classic:
     """A session with a JVM of this process's own."""
 
@@ -138,6 +147,9 @@ class Classic:
     def job(self, asked, tell):
         return ClassicJob(self._context, asked, tell)
 
+    def trial(self, tell):
+        return ClassicTrial(self._context, tell)
+
 
 class ClassicJob(Job):
     """A job of a group of its own, by which it is cancelled."""
@@ -150,6 +162,19 @@ class ClassicJob(Job):
         asked = self.asked
         spark_tasks.run_stage(self._context, asked["secrets"], asked["task"], base64.b64decode(asked["sent"]), asked["arguments"], asked["settings"],
                               asked["folder"], group=(self.name, "cellspan: %d ranks of the notebook" % len(asked["secrets"])))
+
+    def cancel(self):
+        self._context.cancelJobGroup(self.name)
+
+
+class ClassicTrial(Trial):
+    def __init__(self, context, tell):
+        self._context = context
+        super().__init__(tell)
+
+    def run(self):
+        self._context.setJobGroup(self.name, "cellspan: the Python of tasks")
+        spark_tasks.try_python(self._context)
 
     def cancel(self):
         self._context.cancelJobGroup(self.name)
