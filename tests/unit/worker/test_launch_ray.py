@@ -170,7 +170,7 @@ def test_a_node_that_is_drained_is_told_once():
     assert told[3][:2] == (3, engine.DRAIN_S) and len(told) == 4
     drains.add(4, "d")  # it comes while that lasts
     drains._due = 0
-    drains.look()
+    drains.poll()
     assert [number for number, _, _ in told[4:]] == [4]
 
 

@@ -299,7 +299,7 @@ def start_agents(launch, ray, actors, bundles, drains):
 
     def step(waiting, then):
         while waiting and not launch.over.is_set():
-            drains.look()
+            drains.poll()
             for ref in ray.wait(list(waiting), num_returns=1, timeout=0.5)[0]:
                 number = waiting.pop(ref)
                 try:
