@@ -71,8 +71,13 @@ def double(monkeypatch, slots, fails="", tries="", **conf):
             seen.rows, seen.partitions = rows, partitions
             return self
 
-        def foreach(self, function):
+        def map(self, function):
+            """Of the task that does nothing."""
             seen.tried, seen.rows = True, None
+            return types.SimpleNamespace(_jrdd=types.SimpleNamespace(count=self._try),
+                                         collectWithJobGroup=lambda *group: (seen.groups.append(("alone", *group)), self._try()))
+
+        def _try(self):
             if seen.tries:
                 raise RuntimeError(seen.tries)
 

@@ -71,6 +71,18 @@ def test_the_job_has_a_group_also_where_threads_have_no_own_ones_of_the_jvm(sess
     assert how == "alone" and group.startswith("cellspan-") and said == "cellspan: 2 ranks of the notebook"
 
 
+def test_the_task_that_does_nothing_has_a_group_of_its_own_as_well(session):
+    seen = session([2])
+    seen.busy, seen.tries = [1], OTHER
+    sys.modules["pyspark"].SparkContext._active_spark_context._gateway = None
+    launch = Launch("", 2)
+    launch.wait = lambda seconds: threading.Event().wait(0.001)
+    with pytest.raises(Failed, match=NAMED):
+        spark.main(launch)
+    ((how, group, said),) = seen.groups
+    assert how == "alone" and group.startswith("cellspan-") and said == "cellspan: the Python of tasks"
+
+
 def test_the_launcher_imports_nothing_of_spark(session, monkeypatch):
     """That takes longer than all else."""
     session([2])

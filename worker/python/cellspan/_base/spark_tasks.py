@@ -34,9 +34,9 @@ def patience(context):
     return context._jsc.sc().conf().getTimeAsSeconds(CHECK + "interval", "15s") * int(context.getConf().get(CHECK + "maxFailures", "40"))
 
 
-def try_python(context):
-    """Runs a task that does nothing. Its error may say that the Python of tasks is another one."""
-    context.parallelize([0], 1).foreach(int)
+def try_python(context, group=None):
+    """Runs a task that does nothing. Its error may say that the Python of tasks is another one. group: as for run_stage()."""
+    _run(context, context.parallelize([0], 1).map(int), group)
 
 
 def barrier_task(source, sent, *arguments):
@@ -57,15 +57,19 @@ def run_stage(context, secrets, *task, group=None):
     large = context.broadcast(sent) if len(sent) > INLINE else None
     try:
         stage = rows.barrier().mapPartitions(barrier_task(source, sent if large is None else large, *more))
-        if group and not _has_threads_of_its_own(context):
-            stage.collectWithJobGroup(*group)
-            return
-        if group:
-            context.setJobGroup(*group)
-        stage._jrdd.count()  # not collect(): as long as that lasts, the user's own jobs are not named after their lines
+        _run(context, stage, group)
     finally:
         if large is not None:
             _destroy(large)
+
+
+def _run(context, rows, group):
+    if group and not _has_threads_of_its_own(context):
+        rows.collectWithJobGroup(*group)
+        return
+    if group:
+        context.setJobGroup(*group)
+    rows._jrdd.count()  # not collect(): as long as that lasts, the user's own jobs are not named after their lines
 
 
 def _has_threads_of_its_own(context):

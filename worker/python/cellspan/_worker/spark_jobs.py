@@ -173,8 +173,7 @@ class ClassicTrial(Trial):
         super().__init__(tell)
 
     def run(self):
-        self._context.setJobGroup(self.name, "cellspan: the Python of tasks")
-        spark_tasks.try_python(self._context)
+        spark_tasks.try_python(self._context, (self.name, "cellspan: the Python of tasks"))
 
     def cancel(self):
         self._context.cancelJobGroup(self.name)
