@@ -5,6 +5,7 @@ protocol_libprotocol_a_SOURCES = \
 	protocol/span.h protocol/span.c protocol/span_fields.h protocol/span_flags.h protocol/span_table.c \
 	protocol/jupyter.h protocol/jupyter.c \
 	protocol/hmac.c \
+	protocol/json_repair.h protocol/json_repair.c \
 	protocol/seen_signatures.c \
 	protocol/route.h protocol/route.c \
 	protocol/send_window.h protocol/send_window.c \

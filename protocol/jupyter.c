@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
+#include "protocol/json_repair.h"
+
 const char *jupyter_fault_text(enum jupyter_fault fault)
 {
     static const char *const text[JUPYTER_FAULTS] = {
@@ -85,11 +88,11 @@ json_t *jupyter_object(struct slice text)
 
     if (!depth_fits(text))
         return NULL;
-    value = json_loadb(text.p, text.n, JSON_ALLOW_NUL, &error);
+    value = json_parse(text, JSON_ALLOW_NUL, &error);
     /* JavaScript writes 1e20 as an integer, too large for 64 bits. Then read all numbers as reals;
      * such a message is rare. */
     if (!value && json_error_code(&error) == json_error_numeric_overflow)
-        value = json_loadb(text.p, text.n, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &error);
+        value = json_parse(text, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &error);
     if (json_is_object(value))
         return value;
     json_decref(value);
@@ -160,8 +163,23 @@ static enum jupyter_fault verify(struct jupyter_session *s, const struct jupyter
     }
 }
 
+/* Some clients write half of a character as a byte: as ipykernel, replaces it. */
+static bool repair(struct jupyter_message *m)
+{
+    for (size_t i = 0; i < JUPYTER_PARTS; i++) {
+        if (utf8_is_valid(m->part[i]))
+            continue;
+        if (utf8_add_clean(&m->repaired[i], m->part[i]) < 0)
+            return false;
+        m->part[i] = buf_slice(&m->repaired[i]);
+    }
+    return true;
+}
+
 static enum jupyter_fault parse(struct jupyter_message *m)
 {
+    if (!repair(m))
+        return JUPYTER_NO_MEMORY;
     m->header = jupyter_object(m->part[JUPYTER_HEADER]);
     m->content = jupyter_object(m->part[JUPYTER_CONTENT]);
     if (!m->header || !m->content)
@@ -193,6 +211,8 @@ void jupyter_message_release(struct jupyter_message *m)
 {
     json_decref(m->header);
     json_decref(m->content);
+    for (size_t i = 0; i < JUPYTER_PARTS; i++)
+        buf_release(&m->repaired[i]);
     memset(m, 0, sizeof *m);
 }
 

@@ -112,12 +112,14 @@ MUST_USE int jupyter_session_init(struct jupyter_session *s, const char *id, con
                                   struct slice key, struct err *err);
 void jupyter_session_release(struct jupyter_session *s);
 
-/* A decoded message. All pointers borrow from the frames, except the two JSON objects. */
+/* A decoded message. All pointers borrow from the frames, except the two JSON objects and parts
+ * that were repaired. */
 struct jupyter_message {
     const struct slice *identity;
     size_t identities;
-    /* the raw bytes; parent_header and metadata are not parsed and may be any bytes */
+    /* the texts, as UTF-8; parent_header and metadata are not parsed and may be no JSON */
     struct slice part[JUPYTER_PARTS];
+    struct buf repaired[JUPYTER_PARTS]; /* owned: what a part refers to that came as no UTF-8 */
     const struct slice *buffer;
     size_t buffers;
     json_t *header;   /* owned; an object */

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "protocol/json_repair.h"
 #include "protocol/jupyter.h"
 
 #define FILE_MAX (1u << 20) /* bytes; real files have about 400 */
@@ -157,7 +158,7 @@ static int take_all(struct connection *c, const json_t *object, struct err *err)
 int connection_parse(struct connection *c, const char *file, struct slice text, struct err *err)
 {
     json_error_t error;
-    json_t *object = json_loadb(text.p, text.n, 0, &error);
+    json_t *object = json_parse(text, 0, &error);
     int rc = -1;
 
     memset(c, 0, sizeof *c);

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "kernel/notebook/notebook.h"
+#include "protocol/json_repair.h"
 
 #define VIEW      "application/vnd.jupyter.widget-view+json" /* the type of a display of a widget */
 #define SHOWN_MAX 64 /* displays of a widget that are remembered: the last ones */
@@ -173,8 +174,7 @@ static json_t *parsed(struct slice text)
 {
     json_t *content = text_parse(text);
 
-    return content ? content
-                   : json_loadb(text.p, text.n, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
+    return content ? content : json_parse(text, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
 }
 
 void comm_output_take(struct notebook *nb, uint32_t worker, const struct request *parent,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "protocol/json_repair.h"
 
 int text_json(struct buf *out, json_t *value)
 {
@@ -21,7 +22,7 @@ int text_json(struct buf *out, json_t *value)
 
 json_t *text_parse(struct slice text)
 {
-    return json_loadb(text.p, text.n, JSON_ALLOW_NUL, NULL);
+    return json_parse(text, JSON_ALLOW_NUL, NULL);
 }
 
 const char *text_field(const json_t *object, const char *name)

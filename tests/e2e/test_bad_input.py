@@ -182,6 +182,27 @@ def test_pull_before_anything_was_distributed_is_one_clear_error(fresh):
     assert cell.status == "error" and len(cell.traceback.splitlines()) < 8, cell.traceback
 
 
+# -- what is no character
+
+
+@pytest.mark.parametrize("written", ["escape", "byte"])
+@pytest.mark.parametrize("where", ["", "%%distribute -n 2\n"], ids=["home", "ranks"])
+def test_a_message_with_half_a_character_is_answered(nb, written, where):
+    """Python and JavaScript write it as an escape, jupyter_client as a byte that is no UTF-8. ipykernel answers both."""
+    def pack(thing):
+        return json.dumps(thing, default=str, ensure_ascii=written == "escape").encode("utf-8", "surrogateescape")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nb.kc.session, "pack", pack)
+        cell = nb.run(where + "print('be\udcffore')")
+        assert cell.status in ("ok", "error") and (cell.status == "ok" or "surrogate" in cell.traceback), cell.shown
+        assert nb.request("complete_request", {"code": "pri\udcff\npri", "cursor_pos": 8})["status"] in ("ok", "error")
+        assert nb.request("is_complete_request", {"code": "'\udcff'"})["status"] in ("complete", "incomplete", "invalid", "unknown")
+        assert nb.request("inspect_request", {"code": "print\udcff", "cursor_pos": 3, "detail_level": 0})["status"] in ("ok", "error")
+        assert nb.ok(where + "print('after')", header={"username": "\udcff"} if not where else None) is not None
+    assert "whole" in nb.ok(where + "print('whole')").stdout
+
+
 # -- starting
 
 

@@ -66,6 +66,16 @@ def test_ps_shows_any_name_of_a_notebook(cellspan, fresh):
     assert row.index(shown[-44:]) == heading.index("NOTEBOOK") and row[heading.index("RANKS")] == "0", row
 
 
+def test_ps_shows_a_name_that_is_no_utf8(cellspan, fresh):
+    """Jupyter writes it into the connection file as a lone surrogate, which is no JSON to everyone."""
+    nb = fresh(env={"JPY_SESSION_NAME": "/books/caf\udce9 \udcff.ipynb"})
+    assert nb.ok("1 + 1").value == "2"
+    assert listed(cellspan, nb.pid)["notebook"] == "/books/caf\ufffd \ufffd.ipynb"
+    assert "/books/caf\ufffd \ufffd.ipynb" in row_of(cellspan, nb.pid)
+    nb.ok("%%distribute -n 2\n1")
+    assert listed(cellspan, nb.pid)["table"]["ranks"]
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of other users")
 def test_ps_shows_no_kernels_of_others_and_none_that_has_ended(cellspan):
     with tempfile.TemporaryDirectory() as folder:

@@ -56,6 +56,14 @@ static void good_files_are_read(void)
        "%s", out);
     connection_release(&c);
 
+    is_int(connection_parse(&c, "f",
+                            slice_text("{\"jupyter_session\":\"/home/me/\\udcff.ipynb\"," PORTS_GOOD
+                                       "}"),
+                            &err),
+           0, "a notebook's name may hold bytes that are no UTF-8 %s", err.text);
+    is_text(c.session, "/home/me/\357\277\275.ipynb", "which are replaced");
+    connection_release(&c);
+
     is_int(connection_parse(&c, "f", slice_text("{\"ip\":\"::1\"," PORTS_GOOD "}"), &err), 0,
            "tcp is the default");
     ok(connection_endpoint(&c, PORT_SHELL, out, &err) == 0 && strcmp(out, "tcp://[::1]:1001") == 0,

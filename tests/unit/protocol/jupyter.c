@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "protocol/json_repair.h"
 #include "tests/unit/chaos.h"
 #include "tests/unit/tap.h"
 
@@ -187,8 +188,9 @@ static void json_is_checked_once_verified(void)
     is_int(fault_of_content(HEADER, ""), JUPYTER_NOT_JSON, "nothing is no content");
     is_int(fault_of_content(HEADER, "{} {}"), JUPYTER_NOT_JSON,
            "what follows the object is refused");
-    is_int(fault_of_content(HEADER, "{\"a\":\"\xff\"}"), JUPYTER_NOT_JSON,
-           "what is not UTF-8 is refused");
+    is_int(fault_of_content(HEADER, "{\"a\":\"\xff\"}"), JUPYTER_FINE,
+           "what is not UTF-8 is repaired");
+    is_int(fault_of_content(HEADER, "\xff{}"), JUPYTER_NOT_JSON, "but not what is no JSON");
     is_int(fault_of_content(HEADER, "{\"a\":\"\\u0000\"}"), JUPYTER_FINE, "code may hold a NUL");
     is_int(fault_of_content(HEADER, "{\"a\":100000000000000000000}"), JUPYTER_FINE,
            "JavaScript's large numbers are read");
@@ -339,6 +341,39 @@ static void failing_allocations_leave_nothing(void)
     ok(refused, "a message for which there is no memory is refused, wherever it runs out");
 }
 
+static void is_repaired(const char *text, const char *want, const char *sentence)
+{
+    struct buf out = BUF_INIT;
+
+    is_int(json_repair(&out, slice_text(text)), 0, "repaired: %s", sentence);
+    is_text(out.p, want, sentence);
+    buf_release(&out);
+}
+
+/* Python and JavaScript write them; a message must not be lost for it. */
+static void what_is_no_character_is_replaced(void)
+{
+    json_t *object;
+
+    is_repaired("\"\\udcff\"", "\"\\ufffd\"", "the second half of a character alone");
+    is_repaired("\"\\uD800x\"", "\"\\ufffdx\"", "the first half alone");
+    is_repaired("\"\\uD800\\uD83D\\ude00\"", "\"\\ufffd\\uD83D\\ude00\"",
+                "a whole character stays");
+    is_repaired("\"\\ude00\\ud83d\"", "\"\\ufffd\\ufffd\"", "two halves in the wrong order");
+    is_repaired("\"\\\\ud800\\\\\\ud800\"", "\"\\\\ud800\\\\\\ufffd\"",
+                "an escaped backslash is no escape");
+    is_repaired("\"\\ud80", "\"\\ud80", "a torn escape stays");
+    is_repaired("\"\\ud800\\", "\"\\ufffd\\", "and a torn one after it");
+    is_repaired("\"\\ud8zz\"", "\"\\ud8zz\"", "what is no escape stays");
+    is_repaired("\"a\377b\"", "\"a\357\277\275b\"", "a byte that is no UTF-8");
+    object = jupyter_object(
+        slice_text("{\"code\": \"'\\udcff\377'\", \"n\": 100000000000000000000}"));
+    is_text(json_string_value(json_object_get(object, "code")), "'\357\277\275\357\277\275'",
+            "such an object is read");
+    json_decref(object);
+    ok(!jupyter_object(slice_text("{\"a\": \"\\ud8\"}")), "a torn escape is not");
+}
+
 int main(void)
 {
     signatures_are_those_of_the_standard();
@@ -347,6 +382,7 @@ int main(void)
     every_cut_is_refused();
     masses_are_refused();
     json_is_checked_once_verified();
+    what_is_no_character_is_replaced();
     what_is_written_can_be_read();
     displays_are_written();
     the_seen_signatures_are_bounded();
