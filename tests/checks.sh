@@ -114,8 +114,9 @@ run_pytests() {
 pytests() {
     local step=$1 limit=$2
     shift 2
-    (cd "$top" && CELLSPAN_TEST_PREFIX=$venv PATH=$venv/bin:$prefix/bin:$PATH timed "pytest-$step" timeout -k 10 "$limit" \
-        "$venv/bin/python" -m pytest -v -rfEs -o cache_dir="$logs/pytest-${step%-again}.cache" --timeout 300 \
+    # Without what other packages bring along for pytest: anyio's alone imports half a second in each process.
+    (cd "$top" && PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 CELLSPAN_TEST_PREFIX=$venv PATH=$venv/bin:$prefix/bin:$PATH timed "pytest-$step" timeout -k 10 "$limit" \
+        "$venv/bin/python" -m pytest -p xdist -p timeout -v -rfEs -o cache_dir="$logs/pytest-${step%-again}.cache" --timeout 300 \
         --junitxml="$logs/pytest-$step.xml" "$@")
 }
 
