@@ -299,12 +299,12 @@ def test_the_error_of_a_rank_is_the_maps_though_home_computes(four):
 
 def test_an_interrupt_of_homes_cell_loses_nothing_of_a_map(four):
     for _ in range(4):
-        cell = four.start("m = dv.map_async(abs, range(100000), chunksize=40)\nprint('go', flush=True)\nwhile True: m.ready()")
+        cell = four.start("m = dv.map_async(abs, range(20000), chunksize=40)\nprint('go', flush=True)\nwhile True: m.ready()")
         four.wait_shown(cell, "go")
         four.control("interrupt_request")
         lines = "\n".join(four.wait(cell).assert_error("KeyboardInterrupt").error["traceback"])
         assert "home_calls.py" not in lines and "_async_call.py" not in lines, lines
-        assert four.ok("m.get() == list(range(100000))", limit=60).value == "True"
+        assert four.ok("m.get() == list(range(20000))", limit=60).value == "True"
 
 
 def test_an_interrupt_between_tasks_loses_none(four):
