@@ -24,6 +24,8 @@
 /* bytes of output after which an idle kernel returns free memory to the system */
 #define BURST           (1u << 20)
 #define PARENT_CHECK_NS NS_PER_S
+/* CELLSPAN_GPU_IDLE_RELEASE on JupyterHub, if nobody has set it */
+#define HUB_GPU_IDLE_NS (900 * NS_PER_S)
 
 struct kernel {
     struct loop *loop;
@@ -389,6 +391,14 @@ static bool lets_nccl_share(void)
     return value && strcmp(value, "1") == 0;
 }
 
+/* On JupyterHub, others wait for what a notebook does not use. */
+static uint64_t gpu_idle(void)
+{
+    return setting_text(SETTING_GPU_IDLE_RELEASE) || !getenv("JUPYTERHUB_API_URL")
+               ? setting_value(SETTING_GPU_IDLE_RELEASE)
+               : HUB_GPU_IDLE_NS;
+}
+
 static int open_notebook(struct kernel *k, const struct arguments *o, struct err *err)
 {
     const struct cell_ops ops = ops_of(k);
@@ -403,8 +413,12 @@ static int open_notebook(struct kernel *k, const struct arguments *o, struct err
                                       .code = setting_value(SETTING_CODE),
                                       .merge = (enum plan_merge)setting_value(SETTING_MERGE),
                                       .hang_notice_ns = setting_value(SETTING_HANG_NOTICE),
+                                      .gpu_idle_ns = gpu_idle(),
                                       .notice = o->notice ? o->notice : "" };
 
+    if (config.gpu_idle_ns)
+        log_info("kernel", "ranks give up their GPUs after %.4g s without a cell",
+                 (double)config.gpu_idle_ns / (double)NS_PER_S);
     random_bytes(config.key, sizeof config.key);
     random_uuid(run_id);
     run_id[8] = '\0'; /* its first eight digits are enough to tell two notebooks apart */

@@ -115,6 +115,7 @@ enum cell_engine_wait {
     CELL_WAITS_NOT,
     CELL_WAITS_FOR_NODES, /* of the engine */
     CELL_WAITS_FOR_ROOM,  /* a node acknowledges too little; a line has said so */
+    CELL_WAITS_FOR_ENDS,  /* of ranks that were idle for too long, and have their GPUs still */
 };
 
 struct cell_engine {

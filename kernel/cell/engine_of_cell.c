@@ -8,6 +8,8 @@
 #include "kernel/cell/cell_before.h"
 #include "kernel/cell/cell_nodes.h"
 #include "kernel/cell/cell_runs.h"
+#include "kernel/cell/cell_stops.h"
+#include "kernel/cell/idle_release.h"
 
 static const char here[] = "local";
 
@@ -344,6 +346,21 @@ static const struct node *full_node(const struct cell *c)
     return full;
 }
 
+/* Ranks that are ending have their GPUs still, which the cell's ranks may need. */
+static bool waits_for_ends(struct cell *c)
+{
+    const bool holds = idle_release_holds(c->nb);
+
+    if (holds && c->engine.waits != CELL_WAITS_FOR_ENDS) {
+        c->engine.waits = CELL_WAITS_FOR_ENDS;
+        stop_killed(c, STOP_GRACE_MS * NS_PER_MS);
+    } else if (!holds && c->engine.waits == CELL_WAITS_FOR_ENDS) {
+        c->engine.waits = CELL_WAITS_NOT;
+        stop_killed_cancel(c);
+    }
+    return holds;
+}
+
 /* What a cell sends is kept until its nodes acknowledge it, so while much is kept for one of them,
  * as when its connection is interrupted, no cell begins there. */
 static bool waits_for_room(struct cell *c)
@@ -417,7 +434,7 @@ static enum cell_outcome engine_poll(struct cell *c)
         c->engine.waits = CELL_WAITS_NOT;
         output_flush(c); /* the engine's messages are shown before the ranks' output */
     }
-    if (waits_for_room(c))
+    if (waits_for_ends(c) || waits_for_room(c))
         return CELL_STAYS;
     if (!c->engine.here)
         settle(c->nb);

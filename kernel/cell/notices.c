@@ -42,7 +42,7 @@ static bool is_lost(const struct notebook *nb, unsigned node)
 /* Forgets machines that are gone, and those that have not gone although their time is long over. */
 static void forget_old(struct notebook *nb, uint64_t now)
 {
-    struct notices *s = nb->notices;
+    struct notices *s = nb->ends.notices;
     size_t kept = 0;
 
     for (size_t k = 0; k < s->n; k++)
@@ -106,7 +106,7 @@ static bool is_like(const struct leaving *a, const struct leaving *b)
 /* One line for all new machines of which the same is said. */
 static int show_like(struct notebook *nb, const struct leaving *first, uint64_t now)
 {
-    struct notices *s = nb->notices;
+    struct notices *s = nb->ends.notices;
     const struct leaving like = *first;
     const uint64_t left = like.until_ns > now ? (like.until_ns - now + NS_PER_S - 1) / NS_PER_S : 0;
     struct buf line = BUF_INIT;
@@ -131,7 +131,7 @@ static int show_like(struct notebook *nb, const struct leaving *first, uint64_t 
 
 static void show_new(struct notebook *nb, uint64_t now)
 {
-    struct notices *s = nb->notices;
+    struct notices *s = nb->ends.notices;
 
     s->show_ns = NEVER;
     for (size_t k = 0; k < s->n; k++)
@@ -141,7 +141,7 @@ static void show_new(struct notebook *nb, uint64_t now)
 
 static void show_outcome(struct notebook *nb)
 {
-    struct notices *s = nb->notices;
+    struct notices *s = nb->ends.notices;
     struct buf words = BUF_INIT;
 
     if (s->show_ns != NEVER)
@@ -160,11 +160,11 @@ static struct rank *guest_rank(const struct notebook *nb, const struct step_gues
 
 static void tell(struct notebook *nb, const struct step_guest *g, enum span_kind kind, uint64_t how)
 {
-    struct span m = { .kind = kind, .worker = g->worker, .cell = nb->notices->cell };
+    struct span m = { .kind = kind, .worker = g->worker, .cell = nb->ends.notices->cell };
 
     if (kind == SPAN_MEET) {
         m.v[F_MEET_HOW].u64 = how;
-        m.v[F_MEET_STEP].u64 = nb->notices->meeting.step;
+        m.v[F_MEET_STEP].u64 = nb->ends.notices->meeting.step;
     }
     if (guest_rank(nb, g))
         notebook_send(nb, g->worker, &m);
@@ -172,7 +172,7 @@ static void tell(struct notebook *nb, const struct step_guest *g, enum span_kind
 
 static void tell_all(struct notebook *nb, enum span_kind kind, uint64_t how)
 {
-    const struct step_meeting *m = &nb->notices->meeting;
+    const struct step_meeting *m = &nb->ends.notices->meeting;
 
     for (size_t k = 0; k < m->n; k++)
         if (kind == SPAN_COUNT || how != MEET_AT || m->guest[k].state == GUEST_RUNS)
@@ -182,7 +182,7 @@ static void tell_all(struct notebook *nb, enum span_kind kind, uint64_t how)
 /* What the meeting's new state wants. */
 static void act(struct notebook *nb)
 {
-    const struct step_meeting *m = &nb->notices->meeting;
+    const struct step_meeting *m = &nb->ends.notices->meeting;
 
     if (m->state == MEETING_GOES)
         tell_all(nb, SPAN_MEET, MEET_AT);
@@ -196,7 +196,7 @@ static void act(struct notebook *nb)
 
 static void go_on(struct notebook *nb)
 {
-    while (meeting_next(&nb->notices->meeting))
+    while (meeting_next(&nb->ends.notices->meeting))
         act(nb);
 }
 
@@ -208,7 +208,7 @@ static bool waits(const struct notices *s)
 /* Has the rank ended its part in the cell? */
 static void update_guest(struct notebook *nb, const struct cell *c, const struct step_guest *g)
 {
-    struct notices *s = nb->notices;
+    struct notices *s = nb->ends.notices;
     const struct member *member = c ? cell_worker(c, g->worker) : NULL;
 
     if (!guest_rank(nb, g) || (waits(s) && (!member || c->bad || c->stop.stopping)))
@@ -219,7 +219,7 @@ static void update_guest(struct notebook *nb, const struct cell *c, const struct
 
 void notices_update(struct notebook *nb)
 {
-    struct notices *s = nb->notices;
+    struct notices *s = nb->ends.notices;
 
     if (!s || (!waits(s) && s->meeting.state != MEETING_RUNS))
         return;
@@ -276,7 +276,7 @@ static int invite_idle(struct notices *s, const struct group *g, unsigned node)
  * earlier cell is old. is_new: nobody has told of the machine before. */
 static bool meets_again(const struct notebook *nb, bool is_new)
 {
-    const struct notices *s = nb->notices;
+    const struct notices *s = nb->ends.notices;
     uint64_t running = 0;
 
     CELLS_EACH (c, nb)
@@ -290,7 +290,7 @@ static bool meets_again(const struct notebook *nb, bool is_new)
 
 static void meet(struct notebook *nb, unsigned node, uint64_t now, uint64_t seconds)
 {
-    struct notices *s = nb->notices;
+    struct notices *s = nb->ends.notices;
     bool runs = false;
     int rc = 0;
 
@@ -328,7 +328,7 @@ static bool meets_late(const struct notices *s, const struct cell *c)
 
 static void meet_late(struct notebook *nb, uint64_t now)
 {
-    struct notices *s = nb->notices;
+    struct notices *s = nb->ends.notices;
 
     s->late_ns = NEVER;
     if (s->meeting.state == MEETING_OFF)
@@ -350,7 +350,7 @@ static bool all_have(const struct cell *c)
  * meet when all have, or after a quarter of the time that is left. */
 static void given(struct notebook *nb, const struct rank *r)
 {
-    struct notices *s = nb->notices;
+    struct notices *s = nb->ends.notices;
     const struct cell *c = cell_on(nb, r->worker);
     const uint64_t now = notebook_now(nb);
     uint64_t until_ns = NEVER;
@@ -393,12 +393,12 @@ static int take_text(struct leaving *l, bool is_signal, struct slice text)
 
 static struct notices *notices_of(struct notebook *nb)
 {
-    struct notices *s = nb->notices;
+    struct notices *s = nb->ends.notices;
 
     if (s || !(s = calloc(1, sizeof *s)))
         return s;
     s->show_ns = s->late_ns = NEVER;
-    return nb->notices = s;
+    return nb->ends.notices = s;
 }
 
 void notices_take(struct notebook *nb, unsigned node, const struct span *m)
@@ -428,7 +428,7 @@ void notices_take(struct notebook *nb, unsigned node, const struct span *m)
 
 void notices_met(struct notebook *nb, struct rank *r, const struct span *m)
 {
-    struct notices *s = nb->notices;
+    struct notices *s = nb->ends.notices;
     const struct slice text = m->v[F_MET_TEXT].s;
 
     switch (m->v[F_MET_WHAT].u64) {
@@ -464,7 +464,7 @@ void notices_met(struct notebook *nb, struct rank *r, const struct span *m)
 
 uint64_t notices_due(const struct notebook *nb)
 {
-    const struct notices *s = nb->notices;
+    const struct notices *s = nb->ends.notices;
 
     if (!s)
         return NEVER;
@@ -473,7 +473,7 @@ uint64_t notices_due(const struct notebook *nb)
 
 void notices_tick(struct notebook *nb)
 {
-    struct notices *s = nb->notices;
+    struct notices *s = nb->ends.notices;
     const uint64_t now = notebook_now(nb);
 
     if (!s)
@@ -492,21 +492,21 @@ void notices_tick(struct notebook *nb)
 
 bool notices_leaves(const struct notebook *nb, unsigned node)
 {
-    const struct leaving *l = leaving_of(nb->notices, node);
+    const struct leaving *l = leaving_of(nb->ends.notices, node);
 
     return l && notebook_now(nb) < l->until_ns + KEEP_NS;
 }
 
 bool notices_end(const struct notebook *nb, unsigned node)
 {
-    const struct leaving *l = leaving_of(nb->notices, node);
+    const struct leaving *l = leaving_of(nb->ends.notices, node);
 
     return notices_leaves(nb, node) && notebook_now(nb) + END_NS >= l->until_ns;
 }
 
 int notices_words(const struct notebook *nb, unsigned node, struct buf *out)
 {
-    const struct notices *s = nb->notices;
+    const struct notices *s = nb->ends.notices;
     const struct leaving *l = leaving_of(s, node);
     int rc = add_name(nb, node, out);
 
@@ -520,12 +520,12 @@ int notices_words(const struct notebook *nb, unsigned node, struct buf *out)
 
 void notices_release(struct notebook *nb)
 {
-    if (!nb->notices)
+    if (!nb->ends.notices)
         return;
-    meeting_release(&nb->notices->meeting);
-    for (size_t k = 0; k < nb->notices->n; k++)
-        free(nb->notices->of[k].text);
-    free(nb->notices->of);
-    free(nb->notices);
-    nb->notices = NULL;
+    meeting_release(&nb->ends.notices->meeting);
+    for (size_t k = 0; k < nb->ends.notices->n; k++)
+        free(nb->ends.notices->of[k].text);
+    free(nb->ends.notices->of);
+    free(nb->ends.notices);
+    nb->ends.notices = NULL;
 }

@@ -23,19 +23,37 @@ struct gauge {
     uint64_t home_suspended_ns; /* since when home is stopped, as by SIGSTOP; 0: it runs */
 };
 
-/* By the number of the node. NULL: memory is out. */
+struct gauge_list {
+    unsigned n;
+    struct gauge of[]; /* by the number of the node */
+};
+
+static unsigned count(const struct notebook *nb)
+{
+    return nb->gauges ? nb->gauges->n : 0;
+}
+
+/* NULL: nobody has asked the node yet. */
+static struct gauge *gauge_of(const struct notebook *nb, unsigned node)
+{
+    return node < count(nb) ? &nb->gauges->of[node] : NULL;
+}
+
+/* Makes it if there is none. NULL: memory is out. */
 static struct gauge *gauge_at(struct notebook *nb, unsigned node)
 {
-    struct gauge *more;
+    const unsigned n = count(nb);
+    struct gauge_list *more;
 
-    if (node < nb->gauges.n)
-        return &nb->gauges.of[node];
-    if (node >= GROUP_MAX * 16u || !(more = realloc(nb->gauges.of, (node + 1) * sizeof *more)))
+    if (node < n)
+        return &nb->gauges->of[node];
+    if (node >= GROUP_MAX * 16u ||
+        !(more = realloc(nb->gauges, sizeof *more + (node + 1) * sizeof *more->of)))
         return NULL;
-    memset(more + nb->gauges.n, 0, (node + 1 - nb->gauges.n) * sizeof *more);
-    nb->gauges.of = more;
-    nb->gauges.n = node + 1;
-    return &more[node];
+    memset(more->of + n, 0, (node + 1 - n) * sizeof *more->of);
+    more->n = node + 1;
+    nb->gauges = more;
+    return &more->of[node];
 }
 
 /* Must the node be asked? If so, records that it is asked now. */
@@ -70,9 +88,9 @@ void rank_usage_ask(struct notebook *nb)
 
 bool rank_usage_wait(const struct notebook *nb)
 {
-    for (unsigned node = 0; node < nb->gauges.n; node++)
-        if (nb->gauges.of[node].waiting &&
-            notebook_now(nb) - nb->gauges.of[node].asked_ns < HOPE_NS)
+    for (unsigned node = 0; node < count(nb); node++)
+        if (nb->gauges->of[node].waiting &&
+            notebook_now(nb) - nb->gauges->of[node].asked_ns < HOPE_NS)
             return true;
     return false;
 }
@@ -110,7 +128,7 @@ void rank_usage_home_is(struct notebook *nb, long pid)
 
 uint64_t rank_usage_home_suspended(const struct notebook *nb, long *pid)
 {
-    const struct gauge *g = nb->gauges.n > NODE_HERE ? &nb->gauges.of[NODE_HERE] : NULL;
+    const struct gauge *g = gauge_of(nb, NODE_HERE);
 
     if (g && pid)
         *pid = g->home;
@@ -133,11 +151,10 @@ void rank_usage_on_gauges(struct notebook *nb, unsigned node, const struct span 
 
 void rank_usage_release(struct notebook *nb)
 {
-    for (unsigned node = 0; node < nb->gauges.n; node++)
-        json_decref(nb->gauges.of[node].said);
-    free(nb->gauges.of);
-    nb->gauges.of = NULL;
-    nb->gauges.n = 0;
+    for (unsigned node = 0; node < count(nb); node++)
+        json_decref(nb->gauges->of[node].said);
+    free(nb->gauges);
+    nb->gauges = NULL;
 }
 
 /* ---- the row of a rank ---- */
@@ -208,7 +225,7 @@ static void find_other(const json_t *list, struct rank_usage_text *text, struct 
 void rank_usage_row(const struct notebook *nb, const struct rank *r, struct rank_usage_text *text,
                     struct status_rank *row)
 {
-    const struct gauge *g = r->node < nb->gauges.n ? &nb->gauges.of[r->node] : NULL;
+    const struct gauge *g = gauge_of(nb, r->node);
     const json_t *mine, *uuid;
     int uses = 0, use = 0;
     size_t k;
@@ -248,8 +265,8 @@ void rank_usage_row(const struct notebook *nb, const struct rank *r, struct rank
 
 bool rank_usage_have_gpus(const struct notebook *nb)
 {
-    for (unsigned node = 0; node < nb->gauges.n; node++)
-        if (json_array_size(json_object_get(nb->gauges.of[node].said, "gpus")))
+    for (unsigned node = 0; node < count(nb); node++)
+        if (json_array_size(json_object_get(nb->gauges->of[node].said, "gpus")))
             return true;
     return false;
 }

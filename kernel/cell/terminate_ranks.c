@@ -63,9 +63,8 @@ static enum cell_outcome terminate_poll(struct cell *c)
 {
     struct group *g = c->nb->group;
 
-    for (unsigned k = 0; k < g->size; k++)
-        if (g->rank[k].state == RANK_STOPPING)
-            return CELL_STAYS;
+    if (group_stops(g))
+        return CELL_STAYS;
     stop_killed_cancel(c);
     if (c->plan.fresh) /* forget earlier cells, so that new ranks don't report them as missed */
         group_forget_cells(g);

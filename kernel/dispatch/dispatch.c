@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "kernel/cell/idle_release.h"
 #include "kernel/cell/notices.h"
 #include "kernel/dispatch/private.h"
 #include "kernel/notebook/debugger.h"
@@ -26,6 +27,7 @@ static void set_timer(struct notebook *nb)
                              comm_callback_due(nb),
                              debugger_due(nb),
                              notices_due(nb),
+                             idle_release_due(nb),
                              stopped_home_due(nb),
                              nb->home.omit ? omit_due_ns(nb->home.omit) : NEVER,
                              awaited_due(nb) };
@@ -135,6 +137,7 @@ static void take_next(struct notebook *nb)
     if (!nb->shutdown_asked && home_takes_comms(nb))
         pass_comms(nb); /* before those that come later */
     awaited_update(nb);
+    idle_release_update(nb, notebook_now(nb));
     set_timer(nb);
 }
 
@@ -545,6 +548,7 @@ struct notebook *dispatch_create(const struct cell_ops *ops, const struct dispat
     nb->config.merge = config->merge;
     nb->home.subshells.comms = config->subshell_comms;
     nb->config.hang_notice_ns = config->hang_notice_ns;
+    nb->ends.idle = idle_release_create(config->gpu_idle_ns);
     nb->group = group_create("default", err);
     nb->home.cwd = strdup("");
     nb->node = calloc(1, sizeof *nb->node); /* NODE_HERE */
@@ -554,7 +558,7 @@ struct notebook *dispatch_create(const struct cell_ops *ops, const struct dispat
     nb->calls.held = calloc(1, sizeof *nb->calls.held);
     if (nb->config.python && nb->config.python_version && nb->config.run_id && nb->group &&
         nb->home.cwd && nb->node && nb->home.pace && nb->comms.table && nb->calls.held &&
-        (!config->server || limit_open(nb, config->server))) {
+        nb->ends.idle && (!config->server || limit_open(nb, config->server))) {
         (void)home_keep_early(nb, 2, slice_text(config->notice));
         return nb;
     }
@@ -585,6 +589,7 @@ void dispatch_destroy(struct notebook *nb)
     output_limit_destroy(nb->output_limit);
     pace_destroy(nb->home.pace);
     free(nb->ran.of);
+    free(nb->ends.idle);
     group_destroy(nb->group);
     free(nb->node);
     free(nb->home.cwd);

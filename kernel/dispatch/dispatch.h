@@ -25,6 +25,7 @@ struct dispatch_config {
     enum plan_merge merge;   /* where a cell has no --merge */
     uint64_t hang_notice_ns; /* length of a wait after which hang.c or slow_answers.c shows a
                                 notice; 0: never */
+    uint64_t gpu_idle_ns;    /* so long without a cell, and ranks with GPUs end; 0: never */
     const char *notice;      /* lines for the user, shown with the first cell; or "" */
 };
 

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "kernel/cell/cell_clears.h"
 #include "kernel/cell/cell_panel.h"
+#include "kernel/cell/idle_release.h"
 #include "kernel/cell/notices.h"
 #include "kernel/dispatch/private.h"
 #include "kernel/notebook/debugger.h"
@@ -270,6 +271,7 @@ void from_ranks(struct notebook *nb, uint32_t worker, const struct span *m)
         notebook_drop(nb, m->kind == SPAN_DONE && m->blob_size ? m->blob : 0);
         return;
     }
+    idle_release_used(nb, notebook_now(nb));
     switch (m->kind) {
     case SPAN_READY:
         take_ready(nb, r, m);

@@ -166,6 +166,14 @@ int group_living(const struct group *g, struct ranks *living)
     return 0;
 }
 
+bool group_stops(const struct group *g)
+{
+    for (unsigned k = 0; k < g->size; k++)
+        if (g->rank[k].state == RANK_STOPPING)
+            return true;
+    return false;
+}
+
 /* Looks the worker up in the hash table (linear probing). */
 static struct rank *hash_find(const struct group *g, uint32_t worker)
 {

@@ -142,12 +142,6 @@ struct ran_list {
     size_t n, room;
 };
 
-/* By node: its last report of memory and GPUs. */
-struct gauge_list {
-    struct gauge *of; /* owned, n of them */
-    unsigned n;
-};
-
 /* Prompts that wait for a line of the user, in the order in which they are shown. */
 struct prompt_list {
     struct prompt *first; /* owned */
@@ -194,6 +188,12 @@ struct notebook_settings {
     uint64_t hang_notice_ns;
 };
 
+/* What ends ranks although no cell asks for it. */
+struct unasked_ends {
+    struct notices *notices;   /* owned, of kernel/cell/notices.c; NULL: there was none */
+    struct idle_release *idle; /* owned, of kernel/cell/idle_release.c */
+};
+
 struct notebook {
     struct cell_ops ops;
     struct notebook_settings config;
@@ -223,11 +223,12 @@ struct notebook {
     /* owned: how much output Jupyter's server lets through; NULL: the client has no such limit */
     struct output_limit *output_limit;
     struct ran_list ran;
-    struct gauge_list gauges;
+    /* owned, of rank_usage.c: what nodes have reported of memory and GPUs; NULL: nothing */
+    struct gauge_list *gauges;
     struct question *question; /* owned: what home asks idle ranks; NULL: nothing */
     struct comm_list comms;
     struct debugger *debugger; /* owned; NULL until a client asks for it */
-    struct notices *notices;   /* owned, of kernel/cell/notices.c; NULL: there was none */
+    struct unasked_ends ends;
     struct immediate_list immediate;
     bool broadcasts_fail; /* one failed: no more of them until a cell with --fresh */
     bool shutdown_asked;  /* a client has asked for shutdown */

@@ -287,6 +287,26 @@ def test_what_stopped_ranks_held_is_free(book):
     assert len(values(two.ok(WHERE % "-n 4"))) == 4
 
 
+def test_what_idle_ranks_held_is_free(book):
+    one, two = book(CELLSPAN_GPU_IDLE_RELEASE="3s"), book()
+    cell = one.ok("%%distribute -n 4\nx = 1")
+    one.wait_shown(cell, "no cell has run for 3 s, so ranks 0-3 have ended, and 4 GPUs are free for others")
+    assert processes.wait_until(lambda: two.run("%%distribute -n 4\n1").status == "ok", 60)
+    refused(one.run("%%distribute\nx"), "0 free of 4")
+    two.ok("%ranks stop")
+    cell = one.run("%%distribute\nx")
+    assert "ranks 0-3 are new: their variables are gone" in cell.stderr and cell.ename == "NameError", cell.stderr
+
+
+def test_on_a_hub_ranks_hold_gpus_for_a_quarter_of_an_hour(book, tmp_path):
+    log = tmp_path / "log"
+    book(CELLSPAN_LOG="info:%s" % log, JUPYTERHUB_API_URL="http://127.0.0.1:8081/hub/api").ok("1")
+    assert "ranks give up their GPUs after 900 s without a cell" in log.read_text()
+    log.unlink()
+    book(CELLSPAN_LOG="info:%s" % log, JUPYTERHUB_API_URL="http://127.0.0.1:8081/hub/api", CELLSPAN_GPU_IDLE_RELEASE="off").ok("1")
+    assert "give up" not in log.read_text()
+
+
 # ---- what is told
 
 
