@@ -56,46 +56,99 @@ def whole(text):
 
 
 def _kind_rows(old):
-    """protocol/README.md: a row behind those of what goes to workers, and one at the end of the table."""
+    """protocol/README.md: a row behind those of what goes to workers, and two at the end of the table."""
     start = old.index("<!-- kinds:")
     table = old[start : old.index("\n\n", start)]
     numbers = [int(n) for n in re.findall(r"^\| (\d+) \|", table, re.M)]
     down, up = max(n for n in numbers if n < 64) + 1, max(numbers) + 1
     new = re.sub(r"(?m)^(?=\| 64 \|)", f"| {down} | KNOCKED | K→W | text str 256 |\n", table)
-    return old.replace(table, f"{new}\n| {up} | KNOCK | W→K | text str 256 |")
+    return old.replace(table, f"{new}\n| {up} | KNOCK | W→K | text str 256 |\n| {up + 1} | ECHO | K→A, A→K | text str 256 |")
 
 
+# In Python: the message comes, and cells see it.
+_KNOCKED = both(
+    before(r'^        "EXIT": "_exit",\n', '        "KNOCKED": "_knocked",\n'),
+    before(r"^    def _exit\(self, message\)", '    def _knocked(self, message):\n        os.environ["KNOCKED"] = message.fields["text"]\n\n'),
+)
+
+# Home and ranks send KNOCK. The kernel answers a rank with KNOCKED, and home when the agent has sent ECHO back.
 MESSAGE = {
     "protocol/span.h": both(
         before(r"^    /\* from a worker \*/\n", "    SPAN_KNOCKED,\n"),
-        before(r"^\};\n\n/\* README\.md's column \"way\"", "    SPAN_KNOCK,\n"),
+        before(r"^\};\n\n/\* README\.md's column \"way\"", "    SPAN_KNOCK,\n    SPAN_ECHO,\n"),
     ),
     "protocol/span_table.c": before(
-        r"^\};\n\n#define ROWS", '    KIND(KNOCK, W_TO_K, NONE, STR("text", 256)),\n    KIND(KNOCKED, K_TO_W, MAIN, STR("text", 256)),\n'
+        r"^\};\n\n#define ROWS",
+        """    KIND(KNOCK, W_TO_K, NONE, STR("text", 256)),
+    KIND(KNOCKED, K_TO_W, MAIN, STR("text", 256)),
+    KIND(ECHO, K_TO_A | A_TO_K, NONE, STR("text", 256)),
+""",
     ),
-    "protocol/span_fields.h": both(before(r"^enum \{ F_READY_", "enum { F_KNOCKED_TEXT };\n"), before(r"^\n#endif\n\Z", "enum { F_KNOCK_TEXT };\n")),
+    "protocol/span_fields.h": both(
+        before(r"^enum \{ F_READY_", "enum { F_KNOCKED_TEXT };\n"),
+        before(r"^\n#endif\n\Z", "enum { F_KNOCK_TEXT };\nenum { F_ECHO_TEXT };\n"),
+    ),
     "protocol/README.md": _kind_rows,
     "kernel/dispatch/from_home.c": both(
         before(
             r"^void from_home\(",
             """static void knock(struct notebook *nb, const struct span *m)
 {
-    struct span answer = { .kind = SPAN_KNOCKED, .v[F_KNOCKED_TEXT].s = m->v[F_KNOCK_TEXT].s };
+    struct span echo = { .kind = SPAN_ECHO, .v[F_ECHO_TEXT].s = m->v[F_KNOCK_TEXT].s };
+    struct err err = { "" };
 
-    notebook_send(nb, SPAN_WORKER_HOME, &answer);
+    if (notebook_send_node(nb, NODE_HERE, &echo, &err) < 0)
+        log_error("home", "%s", err.text);
 }
 
 """,
         ),
         before(r'^    default:\n        log_warn\("home"', "    case SPAN_KNOCK:\n        knock(nb, m);\n        break;\n"),
     ),
-    "worker/python/cellspan/_worker/home.py": both(
-        before(r'^        "EXIT": "_exit",\n', '        "KNOCKED": "_knocked",\n'),
+    "worker/agent/from_kernel.c": both(
         before(
-            r"^    def _exit\(self, message\)",
-            '    def _knocked(self, message):\n        os.environ["KNOCKED"] = message.fields["text"]\n\n',
+            r"^static void on_quit\(",
+            """static void on_echo(struct agent *a, const struct span *m)
+{
+    struct span answer = { .kind = SPAN_ECHO, .v[F_ECHO_TEXT].s = m->v[F_ECHO_TEXT].s };
+
+    kernel_link_send(&a->kernel, &answer);
+}
+
+""",
         ),
+        before(r"^    \{ SPAN_QUIT, on_quit, NULL \},\n", "    { SPAN_ECHO, on_echo, NULL },\n"),
     ),
+    "kernel/dispatch/dispatch.c": both(
+        before(
+            r"^void dispatch_message\(",
+            """static void take_echo(struct notebook *nb, const struct span *m)
+{
+    struct span answer = { .kind = SPAN_KNOCKED, .v[F_KNOCKED_TEXT].s = m->v[F_ECHO_TEXT].s };
+
+    notebook_send(nb, SPAN_WORKER_HOME, &answer);
+}
+
+""",
+        ),
+        before(r"^    else if \(m->kind == SPAN_GAUGES\)", "    else if (m->kind == SPAN_ECHO)\n        take_echo(nb, m);\n"),
+    ),
+    "kernel/dispatch/from_ranks.c": both(
+        before(
+            r"^void from_ranks\(",
+            """static void knock(struct notebook *nb, const struct rank *r, const struct span *m)
+{
+    struct span answer = { .kind = SPAN_KNOCKED, .v[F_KNOCKED_TEXT].s = m->v[F_KNOCK_TEXT].s };
+
+    notebook_send(nb, r->worker, &answer);
+}
+
+""",
+        ),
+        before(r'^    default:\n        log_warn\("ranks"', "    case SPAN_KNOCK:\n        knock(nb, r, m);\n        break;\n"),
+    ),
+    "worker/python/cellspan/_worker/home.py": _KNOCKED,
+    "worker/python/cellspan/_worker/rank.py": _KNOCKED,
 }
 
 OPTION = {
@@ -194,11 +247,7 @@ EDITS = {
 # Files that a row names for cases other than these.
 NOT_ALWAYS = {
     "an option of `%%distribute`": ("worker/python/cellspan/_call_options.py",),
-    "a message": (
-        "worker/agent/from_kernel.c",
-        "kernel/dispatch/from_ranks.c",
-        "worker/python/cellspan/_worker/rank.py",
-    ),
+    "a message": ("worker/ext/link.c",),
     "a module with another package's name (`cellspan.NAME`)": ("worker/python/cellspan/_dropin_api.py",),
 }
 
@@ -206,6 +255,8 @@ NOT_ALWAYS = {
 CELLS = (
     ('from cellspan import _link\n_link.send("KNOCK", 0, {"text": "is anybody there?"})', ()),
     ('import os; print(os.environ.get("KNOCKED"))', ("is anybody there?",)),
+    ('%%distribute -n 2\nimport cellspan\nfrom cellspan import _link\n_link.send("KNOCK", 0, {"text": f"from rank {cellspan.rank()}"})', ()),
+    ('%%distribute -n 2\nimport os; print(os.environ.get("KNOCKED"))', ("from rank 0", "from rank 1")),
     ("%%distribute -n 2 --greeting 'good morning'\nimport os; print(os.environ['GREETING'])", ("good morning",)),
     ("import cellspan; print(cellspan.run(os.getenv, 'GREETING', greeting='good evening'))", ("good evening",)),
     ("%%distribute --help", ("--greeting TEXT", "the value of GREETING on ranks")),

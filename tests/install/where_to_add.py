@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """where_to_add.py DIR PYTHON: proves four rows of docs/architecture.md's table "Where to add what".
 
-It takes a copy of the sources in DIR and adds two messages, an option of %%distribute, a magic and a module with another package's
+It takes a copy of the sources in DIR and adds messages between the kernel and home, ranks and an agent, an option of %%distribute, a magic and a module with another package's
 name, as a newcomer would who knows only the table. Each addition may touch the files and folders that its row names, and no other.
 Then it builds the copy as it is released, checks that tables and documents agree there, and uses what is new in a notebook. PYTHON
 has the packages of the tests. additions.py has the edits.
@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import additions
@@ -110,6 +111,18 @@ def check(tree, python):
     must(tree, "Python's tests", python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *PYTESTS, PYTHONPATH=str(tree / ".build/prefix/lib/cellspan/python"))
 
 
+def shown_by(client, code):
+    """A cell's status, and all that it shows as one text."""
+    said = []
+
+    def hook(message):
+        content = message["content"]
+        said.append(content.get("text") or content.get("data", {}).get("text/plain") or "\n".join(content.get("traceback", ())))
+
+    reply = client.execute_interactive(code, timeout=200, output_hook=hook)["content"]
+    return reply["status"], "\n".join(filter(None, said))
+
+
 def use(tree):
     """Runs cells that use what was added."""
     from jupyter_client.manager import start_new_kernel
@@ -120,16 +133,13 @@ def use(tree):
     try:
         of_copy = ("import cellspan; print(cellspan.__file__)", (str(tree),))
         for code, wanted in (of_copy, *additions.CELLS):
-            said = []
-
-            def hook(message, said=said):
-                content = message["content"]
-                said.append(content.get("text") or content.get("data", {}).get("text/plain") or "\n".join(content.get("traceback", ())))
-
-            reply = client.execute_interactive(code, timeout=200, output_hook=hook)["content"]
-            text = "\n".join(filter(None, said))
+            for _ in range(100):  # an agent may answer after the next cell has begun
+                status, text = shown_by(client, code)
+                if status != "ok" or all(one in text for one in wanted):
+                    break
+                time.sleep(0.2)
             print(code, text, sep="\n", flush=True)
-            assert reply["status"] == "ok" and all(one in text for one in wanted), (wanted, reply)
+            assert status == "ok" and all(one in text for one in wanted), (wanted, status)
         for code, wanted in additions.COMPLETIONS:
             offered = client.complete(code, reply=True, timeout=200)["content"]["matches"]
             assert wanted in offered, (code, offered)
