@@ -407,6 +407,13 @@ def test_processes_beside_the_ranks_and_what_drop_ins_call(nb):
 # ---- files of --with -------------------------------------------------------------------------------------------------
 
 
+def test_a_file_that_is_nowhere_is_not_said_to_be_at_home(nb):
+    told = failed(nb, "open('nowhere_p.csv')", "FileNotFoundError").shown
+    assert "nowhere_p.csv" in told and "--with" not in told, told
+    put("nowhere_p.csv", "1")
+    assert "--with nowhere_p.csv" in failed(nb, "open('nowhere_p.csv')", "FileNotFoundError").shown
+
+
 def test_files_of_with(nb):
     put("rows_p.csv", "1,2")
     told = failed(nb, "open('rows_p.csv').read()", "FileNotFoundError").shown

@@ -30,6 +30,9 @@ class Files:
             return self.instead(what, question)
         if what == "files":
             return self._bytes(question["hashes"])
+        if "path" in question:
+            path = posixpath.join("/nowhere/project", question["path"])
+            return json.dumps({"there": any(one == path or one.startswith(path + "/") for one in self.files)}), None
         if "seen" in question:
             return json.dumps({"seen": [os.path.lexists(os.path.join(self.shared.get(folder, "/nowhere"), name)) for folder, name in question["seen"]]}), None
         if "folders" in question:

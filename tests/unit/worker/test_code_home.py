@@ -581,3 +581,12 @@ def test_the_report(project):
     assert lines[1].split() == ["pkg", "2", "5", "B", "5", "B", str(project.folder / "pkg")]
     assert lines[2].split() == ["--with", "data.csv", "1", "0", "B", "0", "B", str(project.folder / "data.csv")]
     assert lines[3:5] == ["", "not sent:"] and ".env" in lines[5] and len(lines) == 6
+
+
+def test_ranks_hear_whether_home_has_what_they_have_not_found(project, monkeypatch):
+    write(project.folder, "data/x.csv")
+    monkeypatch.chdir(project.folder)
+    for path in ("data/x.csv", "data", "../" + os.path.basename(project.folder), str(project.folder / "data" / "x.csv")):
+        assert project.tree(path=path) == {"there": True}, path
+    for path in ("x.csv", "data/x", "/nowhere/x.csv"):
+        assert project.tree(path=path) == {"there": False}, path

@@ -20,8 +20,16 @@ def hint(code, text):
 def test_a_file_that_is_not_here(code, home):  # noqa: F811
     here = platform.node()
     code.take(listing(home))
+    assert hint(code, "open('x.csv')") == hint(code, "open('/home/a/x.csv')") == hint(code, "open('/home/a')") == "", "home has none"
+    home.files.update({ROOT + "/x.csv": "1", "/home/a/x.csv": "2"})
     assert hint(code, "open('x.csv')") == f"x.csv is not on {here}: --with x.csv on the cell's first line brings the notebook's"
     assert hint(code, "open('/home/a/x.csv')").endswith("brings the notebook's into the ranks' folder, as x.csv")
+    assert hint(code, "import os; os.listdir('/home/a')").startswith(f"/home/a is not on {here}: --with /home/a")
+    assert hint(code, "open('x\\0.csv')") == ""
+    home.instead = lambda what, question: ('{"error": "home has ended"}', None)
+    assert hint(code, "open('x.csv')") == "", "the error is as it was where home does not answer"
+    home.instead = None
+    home.files["/tmp/absent/x"] = "1"
     assert hint(code, "open('/tmp/absent/x')") == hint(code, "1 / 0") == hint(code, "import qnever") == ""
     code.take(None)
     assert hint(code, "open('x.csv')") == ""
@@ -44,6 +52,8 @@ def test_a_file_beside_a_module(code, home):  # noqa: F811
     code.take(listing(home, "qhelper"))
     home.files[ROOT + "/qhelper.py"] = "import pathlib\nrows = pathlib.Path(__file__).parent / 'rows.txt'\n"
     code.take(listing(home, "qhelper"))
+    assert hint(code, "import qhelper\nqhelper.rows.read_text()") == "", "home has none"
+    home.files[ROOT + "/rows.txt"] = "1"
     said = hint(code, "import qhelper\nqhelper.rows.read_text()")
     assert said == f"{ROOT}/rows.txt is not on {platform.node()}: --with {ROOT}/rows.txt on the cell's first line brings the notebook's"
 
@@ -84,9 +94,11 @@ def test_a_package_without_the_module_is_named(code, home):  # noqa: F811
 def test_a_script_of_a_magic_or_a_command_that_is_not_here(code, home):  # noqa: F811
     code.take(listing(home))
     line = f"jobs/run.py is not on {platform.node()}: --with jobs/run.py on the cell's first line brings the notebook's"
-    assert hint(code, "raise Exception(\"File `'jobs/run.py'` not found.\")") == line
+    assert hint(code, "raise Exception(\"File `'jobs/run.py'` not found.\")") == "" == "".join(code.command_hints("python jobs/run.py"))
+    home.files[ROOT + "/jobs/run.py"] = "1"
     for command in ("python jobs/run.py 1", "python3.11 -X dev jobs/run.py", "torchrun --nproc_per_node 2 jobs/run.py"):
         assert code.command_hints(command) == [line]
     assert [code.command_hints(command) for command in ("python -m jobs", "cat jobs/run.py", "python '")] == [[], [], []]
+    assert hint(code, "raise Exception(\"File `'jobs/run.py'` not found.\")") == line
     with open("own.py", "w", encoding="utf-8"):
         assert code.command_hints("python own.py") == []

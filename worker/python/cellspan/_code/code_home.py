@@ -389,6 +389,8 @@ class CodeHome:
     def _tree(self, content):
         if "seen" in content:  # a rank asks whether its folder is home's
             return {"seen": [NEW.match(name) is not None and os.path.lexists(os.path.join(folder, name)) for folder, name in content["seen"]]}
+        if "path" in content:  # may a --with name it? A rank's error says so
+            return {"there": os.access(os.path.abspath(content["path"]), os.R_OK)}
         with self._lock:
             self._see_changes()
             if "with" in content:  # a rank gets only what the user has named in a cell

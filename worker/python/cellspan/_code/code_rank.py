@@ -446,12 +446,18 @@ class RankCode:
             for left, _, why in entry["left"]:
                 if home == left or home.startswith(os.path.join(left, "")):
                     return [f"{home} was not sent to {self._host}: {why}. --with {home} sends it"]
+        if home == path and path.startswith(OF_THE_SYSTEM) or not self._is_at_home(home):
+            return []
         if home != path:
             return [f"{home} is not on {self._host}: --with {home} on the cell's first line brings the notebook's"]
-        if path.startswith(OF_THE_SYSTEM):
-            return []
         line = f"{path} is not on {self._host}: --with {path} on the cell's first line brings the notebook's"
         return [line if not os.path.isabs(path) else f"{line} into the ranks' folder, as {os.path.basename(path)}"]
+
+    def _is_at_home(self, path):
+        try:
+            return self._tree.is_at_home(path)
+        except (Unavailable, ValueError):  # what home does not know, it does not have
+            return False
 
     def _about_version(self, name):
         """Where the two versions are of a package that lacks something here: which one is wrong is the user's to say."""

@@ -92,6 +92,11 @@ class Tree:
         said, _ = self._ask("tree", {"seen": [list(one) for one in names]})
         return said["seen"]
 
+    def is_at_home(self, path):
+        """Could a --with of this path bring something? Raises Unavailable."""
+        said, _ = self._ask("tree", {"path": path})
+        return said["there"]
+
     def refresh_in_place(self, home):
         """Brings what is used in place, and was changed on this machine alone. Yields (name, Unavailable) of what could not come. home: as for
         bring()."""
