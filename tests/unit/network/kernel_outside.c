@@ -106,6 +106,13 @@ bool meter_moved(struct meter *m)
     return false;
 }
 
+/* ---- agents_nodes.c: no engine gives a notice ---- */
+
+void agents_nodes_give_kept(struct agents *a, struct node_link *link)
+{
+    (void)a, (void)link;
+}
+
 /* ---- blobs of this machine: there are none ---- */
 
 void local_blobs_release(struct local_blobs *t)
