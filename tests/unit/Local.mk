@@ -20,7 +20,7 @@ deciding_objects = $(addprefix kernel/,$(addsuffix .$(OBJEXT),agents/credit agen
 kernel_end_objects = $(addprefix kernel/agents/,$(addsuffix .$(OBJEXT),agents_blobs credit fan from_agents node_failures \
 	node_link node_table node_tree reparent to_agents))
 check_PROGRAMS += tests/unit/pure.t
-tests_unit_pure_t_SOURCES = tests/unit/pure.c tests/unit/kernel/double.h tests/unit/kernel/double.c tests/unit/kernel/arrivals.c \
+tests_unit_pure_t_SOURCES = tests/unit/pure.c tests/unit/pure_requests.c tests/unit/kernel/double.h tests/unit/kernel/double.c tests/unit/kernel/arrivals.c \
 	tests/unit/agent/sim.h tests/unit/agent/sim.c tests/unit/agent/seam.c \
 	tests/unit/network/network.h tests/unit/network/network.c tests/unit/network/fleet.h tests/unit/network/agent_end.c \
 	tests/unit/network/agent_tree.c tests/unit/network/kernel_end.c tests/unit/network/kernel_outside.c tests/unit/network/steps.c tests/unit/network/checks.c tests/unit/network/planted.c \
