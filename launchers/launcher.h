@@ -36,6 +36,7 @@ void report_nodes_together(unsigned n); /* the same; if one agent is lost, all e
 void report_node(unsigned agent, const char *name, unsigned slots);
 /* Replaces control characters of the text, newlines too, by blanks. */
 void report_say(const char *format, ...) PRINTF_LIKE(1, 2);
+void report_end(unsigned seconds);  /* the engine's own end may take so long */
 void report_ends(unsigned seconds); /* the job's time is over then */
 void report_notice(unsigned agent, unsigned seconds, const char *format, ...) PRINTF_LIKE(3, 4);
 void report_away(unsigned agent); /* the way to it has broken, and is looked for */

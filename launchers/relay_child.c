@@ -24,6 +24,7 @@ struct relay_child {
     struct words argv;
     struct sockaddr_storage kernel;
     socklen_t kernel_size;
+    struct login login;
     pid_t pid; /* 0: none runs */
     int errs;
     struct child_lines lines;
@@ -32,8 +33,6 @@ struct relay_child {
     uint64_t wait_ns;
     char *why; /* there is a relay; NULL: the user was told */
 };
-
-static void start(struct relay_child *r);
 
 /* ---- the kernel's address ---- */
 
@@ -94,6 +93,7 @@ static void up(void *arg)
 {
     struct relay_child *r = arg;
 
+    login_over(&r->login);
     watch_clear(&r->patience);
     r->wait_ns = AGAIN_NS;
     if (r->why) {
@@ -110,15 +110,17 @@ static void start_again(void *arg)
     struct relay_child *r = arg;
 
     watch_clear(&r->again);
-    start(r);
+    login_ask(&r->login);
 }
 
 static void wait_and_start(struct relay_child *r)
 {
     struct err err = { "" };
 
+    login_over(&r->login);
     watch_clear(&r->patience);
-    if (!r->again && !(r->again = loop_timer(r->loop, r->wait_ns, 0, start_again, r, &err)))
+    if (!r->again &&
+        !(r->again = loop_timer(r->loop, login_pause_ns(r->wait_ns), 0, start_again, r, &err)))
         say(r, err.text);
     r->wait_ns = 2 * r->wait_ns < AGAIN_MAX_NS ? 2 * r->wait_ns : AGAIN_MAX_NS;
 }
@@ -188,8 +190,9 @@ static int forward(struct relay_child *r, int in, int out, struct err *err)
                : -1;
 }
 
-static void start(struct relay_child *r)
+static void start(void *arg)
 {
+    struct relay_child *r = arg;
     struct process_spec spec = PROCESS_SPEC_INIT;
     struct err err = { "" };
     int in = -1, out = -1;
@@ -227,6 +230,7 @@ bool relay_child_ended(struct relay_child *r, pid_t pid)
 
 static void release(struct relay_child *r)
 {
+    login_over(&r->login);
     watch_stop(r->err_watch);
     watch_stop(r->again);
     watch_stop(r->patience);
@@ -253,12 +257,13 @@ struct relay_child *relay_child_start(const struct relay_child_spec *spec, struc
                                .lines = CHILD_LINES_TEXT,
                                .wait_ns = AGAIN_NS };
     *spec->argv = (struct words)WORDS_INIT;
+    r->login = (struct login){ .logins = spec->logins, .start = start, .arg = r };
     text_replace(&r->why, spec->why);
     if (find_kernel(r, err) < 0) {
         release(r);
         return NULL;
     }
-    start(r);
+    login_ask(&r->login);
     return r;
 }
 

@@ -56,6 +56,12 @@ void report_node(unsigned agent, const char *name, unsigned slots)
     fflush(stdout);
 }
 
+void report_end(unsigned seconds)
+{
+    printf("end %u\n", seconds);
+    fflush(stdout);
+}
+
 void report_ends(unsigned seconds)
 {
     printf("ends %u\n", seconds);

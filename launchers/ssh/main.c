@@ -20,9 +20,10 @@
 #include "launchers/ssh/ssh_child.h"
 #include "launchers/agent_script.h"
 
-#define CONNECTING_MAX 32u /* logins at once */
+#define LOGINS_MAX 32u /* at once */
 /* how long agents may take to end after their stdin; then ssh gets SIGTERM, then SIGKILL */
 #define POLITE_NS (8 * NS_PER_S)
+#define END_S     12u /* seconds, with all of that */
 
 struct fleet {
     struct loop *loop;
@@ -35,33 +36,43 @@ struct fleet {
     struct ssh_plan plan;
     struct ssh_child *child; /* one for each host */
     size_t n;
-    size_t next; /* the first child that is not started yet */
-    bool ending;
+    struct logins logins;
+    bool ending, said_end;
     int signo; /* the last signal sent to children that don't end */
     struct watch *in, *timer;
 };
 
-/* ---- who connects, who is over ---- */
+/* ---- who begins, who is over ---- */
 
-static size_t count(const struct fleet *f, enum ssh_child_state state)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < f->n; i++)
-        n += f->child[i].state == state;
-    return n;
-}
-
-/* Starts the next children; stops the loop when all are over. It runs from loop_later, because
- * children call settled() within their own functions. */
-static void step(void *arg)
+static void start_all(void *arg)
 {
     struct fleet *f = arg;
 
-    while (!f->ending && f->next < f->n && count(f, SSH_CONNECTING) < CONNECTING_MAX)
-        ssh_child_start(&f->child[f->next++]);
-    if (count(f, SSH_OVER) == f->n)
+    for (size_t i = 0; i < f->n && !f->ending; i++)
+        ssh_child_start(&f->child[i]);
+}
+
+/* Stops the loop when all are over. It runs from loop_later, because children call settled() within
+ * their own functions. */
+static void step(void *arg)
+{
+    struct fleet *f = arg;
+    size_t over = 0;
+
+    for (size_t i = 0; i < f->n; i++)
+        over += f->child[i].state == SSH_OVER;
+    if (over == f->n)
         loop_stop(f->loop);
+}
+
+/* The end of an agent whose ssh broke takes a login. */
+static void away(void *arg)
+{
+    struct fleet *f = arg;
+
+    if (!f->said_end)
+        report_end(END_S);
+    f->said_end = true;
 }
 
 static void settled(void *arg)
@@ -124,6 +135,7 @@ static void end_all(struct fleet *f)
     if (f->ending)
         return;
     f->ending = true;
+    f->logins.most = 0; /* no other begins */
     watch_clear(&f->in);
     for (size_t i = 0; i < f->n; i++)
         ssh_child_end(&f->child[i]);
@@ -270,7 +282,10 @@ static int prepare(struct fleet *f, const struct launch_arguments *a, struct err
     payload_ask(&f->payload, a->command[0]);
     f->plan.program = path_name(a->command[0]);
     f->plan.prefix = setting_text(SETTING_REMOTE_PREFIX);
+    logins_init(&f->logins, LOGINS_MAX);
+    f->plan.logins = &f->logins;
     f->plan.settled = settled;
+    f->plan.away = away;
     f->plan.twin = twin;
     f->plan.arg = f;
     if (!(f->child = calloc(f->hosts.n, sizeof *f->child)))
@@ -305,7 +320,7 @@ static int run(struct fleet *f, struct err *err)
     if (!(f->in = loop_fd(f->loop, STDIN_FILENO, LOOP_READ, stdin_ready, f, err)))
         return -1;
     report_hosts(f);
-    if (loop_later(f->loop, step, f) < 0)
+    if (loop_later(f->loop, start_all, f) < 0)
         return err_set(err, "out of memory");
     return loop_run(f->loop, err);
 }

@@ -22,6 +22,7 @@
 struct presence_child {
     struct presence_child_spec spec; /* argv NULL */
     struct words argv;
+    struct login login;
     pid_t pid; /* 0: none runs */
     int in, out, errs;
     struct child_lines lines, err_lines;
@@ -33,7 +34,7 @@ struct presence_child {
     char last[LAST_SIZE]; /* what ssh said last; the same words are not said again */
 };
 
-static void start(struct presence_child *l);
+static void start(void *arg);
 
 /* ---- what it runs ---- */
 
@@ -73,6 +74,7 @@ static void out_line(void *arg, const char *line)
 
     if (strncmp(line, AGENT_LINE_PRESENCE, strlen(AGENT_LINE_PRESENCE)) != 0)
         return; /* of the user's shell */
+    login_over(&l->login);
     loop_timer_off(l->timer);
     l->wait_ns = AGAIN_NS;
     if (strncmp(word, AGENT_LINE_BOOT, strlen(AGENT_LINE_BOOT)) == 0)
@@ -127,12 +129,13 @@ static void on_timer(void *arg)
     if (l->pid > 0)
         presence_child_kill(l, SIGKILL);
     else
-        start(l);
+        login_ask(&l->login);
 }
 
 static void wait_and_start(struct presence_child *l)
 {
-    loop_timer_again(l->timer, l->wait_ns);
+    login_over(&l->login);
+    loop_timer_again(l->timer, login_pause_ns(l->wait_ns));
     l->wait_ns = 2 * l->wait_ns < AGAIN_MAX_NS ? 2 * l->wait_ns : AGAIN_MAX_NS;
 }
 
@@ -146,8 +149,9 @@ static int watch(struct presence_child *l, struct err *err)
                : -1;
 }
 
-static void start(struct presence_child *l)
+static void start(void *arg)
 {
+    struct presence_child *l = arg;
     struct process_spec spec = PROCESS_SPEC_INIT;
     struct err err = { "" };
 
@@ -188,6 +192,7 @@ bool presence_child_ended(struct presence_child *l, pid_t pid, int status)
     child_lines_end(&l->lines, out_line, l);
     child_lines_end(&l->err_lines, err_line, l);
     streams_close(l);
+    login_over(&l->login);
     loop_timer_off(l->timer);
     if (l->ending)
         l->spec.over(l->spec.arg);
@@ -202,6 +207,7 @@ bool presence_child_ended(struct presence_child *l, pid_t pid, int status)
 
 static void release(struct presence_child *l)
 {
+    login_over(&l->login);
     streams_close(l);
     watch_stop(l->timer);
     child_lines_release(&l->lines);
@@ -228,11 +234,12 @@ struct presence_child *presence_child_start(const struct presence_child_spec *sp
                                   .wait_ns = AGAIN_NS };
     *spec->argv = (struct words)WORDS_INIT;
     l->spec.argv = NULL;
+    l->login = (struct login){ .logins = spec->logins, .start = start, .arg = l };
     if (!(l->timer = loop_timer(spec->loop, LOOP_OFF, 0, on_timer, l, err))) {
         release(l);
         return NULL;
     }
-    start(l);
+    login_ask(&l->login);
     return l;
 }
 
@@ -240,8 +247,10 @@ bool presence_child_end(struct presence_child *l)
 {
     l->ending = true;
     loop_timer_off(l->timer);
-    if (l->pid <= 0)
+    if (l->pid <= 0) {
+        login_over(&l->login);
         return false;
+    }
     if (fd_write(l->in, slice_text(AGENT_LINE_END)) < 0)
         presence_child_kill(l, SIGTERM);
     fd_close(&l->in);

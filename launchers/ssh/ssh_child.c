@@ -16,11 +16,14 @@
 #include "launchers/launcher.h"
 #include "launchers/relay_child.h"
 #include "launchers/ssh/presence_child.h"
+#include "launchers/ssh/ssh_command.h"
 #include "launchers/agent_script.h"
 
 #define LAST_LINES 16u
 #define TRIES      5u
 #define AGAIN_NS   (300 * NS_PER_MS) /* doubled with each try */
+
+static void start(void *arg);
 
 void ssh_child_init(struct ssh_child *c, const struct ssh_plan *plan, const struct ssh_host *host,
                     unsigned agent)
@@ -28,6 +31,7 @@ void ssh_child_init(struct ssh_child *c, const struct ssh_plan *plan, const stru
     *c = (struct ssh_child){
         .plan = plan, .host = host, .agent = agent, .in = -1, .out = -1, .errs = -1
     };
+    c->login = (struct login){ .logins = plan->logins, .start = start, .arg = c };
 }
 
 static void close_in(struct ssh_child *c)
@@ -47,6 +51,7 @@ static void close_out(struct watch **watch, int *fd)
 
 void ssh_child_release(struct ssh_child *c)
 {
+    login_over(&c->login);
     close_in(c);
     close_out(&c->out_watch, &c->out);
     close_out(&c->err_watch, &c->errs);
@@ -69,6 +74,7 @@ void ssh_child_release(struct ssh_child *c)
 static void over(struct ssh_child *c)
 {
     c->state = SSH_OVER;
+    login_over(&c->login);
     watch_clear(&c->timer);
     relay_child_stop(c->relay);
     c->relay = NULL;
@@ -145,7 +151,7 @@ static void send_script(struct ssh_child *c)
     send_it(c, buf_add_slice(&c->send, c->plan->line(c->plan->arg)));
     c->state = SSH_UP;
     watch_clear(&c->timer);
-    c->plan->settled(c->plan->arg);
+    login_over(&c->login);
 }
 
 /* The agent starts now. It does nothing before it has its number and secret, so no agent joins
@@ -240,44 +246,22 @@ static bool mark_line(struct ssh_child *c, const char *line)
     return true;
 }
 
-static int add_words(const struct ssh_child *c, struct words *argv)
-{
-    for (size_t i = 0; i < c->plan->ssh->n; i++)
-        if (words_add(argv, c->plan->ssh->v[i]) < 0)
-            return -1;
-    /* after "--", a destination can't be taken as an option */
-    return words_add(argv, "--") < 0 || words_add(argv, c->host->destination) < 0 ? -1 : 0;
-}
-
-/* Composes another ssh, which runs the agent's program for a relay. */
-static int compose_relay(const struct ssh_child *c, const char *folder, struct words *argv)
-{
-    struct buf line = BUF_INIT;
-    const int rc = add_words(c, argv) < 0 || buf_add_text(&line, "exec ") < 0 ||
-                           words_quote(&line, c->found) < 0 ||
-                           buf_add_text(&line, " " RELAY_OPTION " ") < 0 ||
-                           words_quote(&line, folder) < 0 || words_add(argv, line.p) < 0
-                       ? -1
-                       : 0;
-
-    buf_release(&line);
-    return rc;
-}
-
 /* The agent can't reach the kernel: its connection goes through another ssh. said: its folder, and
  * after a tab why it can't. */
 static void start_relay(struct ssh_child *c, const char *said)
 {
     struct words argv = WORDS_INIT;
-    struct relay_child_spec spec = {
-        .loop = c->plan->loop, .host = c->host->name, .way = "ssh", .argv = &argv
-    };
+    struct relay_child_spec spec = { .loop = c->plan->loop,
+                                     .logins = c->plan->logins,
+                                     .host = c->host->name,
+                                     .way = "ssh",
+                                     .argv = &argv };
     struct err err = { "" };
     char *folder = NULL;
 
     if (c->relay || c->asked_to_end)
         return;
-    if (!(folder = strndup(said, strcspn(said, "\t"))) || compose_relay(c, folder, &argv) < 0)
+    if (!(folder = strndup(said, strcspn(said, "\t"))) || ssh_command_relay(c, folder, &argv) < 0)
         (void)err_set(&err, "out of memory");
     else {
         spec.why = said + strlen(folder) + (said[strlen(folder)] == '\t');
@@ -343,11 +327,6 @@ static void no_answer(void *arg)
     ssh_child_kill(c, SIGKILL);
 }
 
-static int compose(const struct ssh_child *c, struct words *argv)
-{
-    return add_words(c, argv) < 0 ? -1 : words_add(argv, SCRIPT_COMMAND);
-}
-
 static int spawn(struct ssh_child *c, const struct words *argv, struct err *err)
 {
     struct process_spec spec = PROCESS_SPEC_INIT;
@@ -380,21 +359,23 @@ static int watch(struct ssh_child *c, struct err *err)
 
 static void close_all(struct ssh_child *c)
 {
+    login_over(&c->login);
     close_in(c);
     close_out(&c->out_watch, &c->out);
     close_out(&c->err_watch, &c->errs);
     watch_clear(&c->timer);
 }
 
-void ssh_child_start(struct ssh_child *c)
+static void start(void *arg)
 {
+    struct ssh_child *c = arg;
     struct words argv = WORDS_INIT;
     struct err err = { "" };
 
     c->state = SSH_CONNECTING;
     c->tries++;
     tail_clear(&c->errors);
-    if (compose(c, &argv) < 0)
+    if (ssh_command_agent(c, &argv) < 0)
         (void)err_set(&err, "out of memory");
     else if (spawn(c, &argv, &err) == 0 && watch(c, &err) < 0)
         ssh_child_kill(c, SIGKILL);
@@ -403,6 +384,11 @@ void ssh_child_start(struct ssh_child *c)
         return;
     close_all(c);
     fail(c, err.text);
+}
+
+void ssh_child_start(struct ssh_child *c)
+{
+    login_ask(&c->login);
 }
 
 static void again(void *arg)
@@ -469,7 +455,7 @@ static struct cause cause_of(const struct ssh_child *c, int status, const char *
     };
 }
 
-static void report_end(struct ssh_child *c, int status)
+static void settle_end(struct ssh_child *c, int status)
 {
     char *said = last_words(c);
     char text[CAUSE_TEXT_SIZE];
@@ -477,7 +463,8 @@ static void report_end(struct ssh_child *c, int status)
     struct err err = { "" };
 
     if (c->state == SSH_CONNECTING && !c->late && c->tries < TRIES && cause_is_passing(&cause) &&
-        (c->timer = loop_timer(c->plan->loop, AGAIN_NS << (c->tries - 1), 0, again, c, &err)))
+        (c->timer = loop_timer(c->plan->loop, login_pause_ns(AGAIN_NS << (c->tries - 1)), 0, again,
+                               c, &err)))
         goto out;
     if (c->late)
         snprintf(text, sizeof text,
@@ -527,19 +514,6 @@ static bool has_broken(const struct ssh_child *c, int status)
            (WIFSIGNALED(status) || WEXITSTATUS(status) == SSH_FAILED);
 }
 
-/* Composes another ssh, which asks whether the agent is there. */
-static int compose_presence_check(const struct ssh_child *c, struct words *argv)
-{
-    struct buf line = BUF_INIT;
-    int rc = add_words(c, argv);
-
-    if (rc == 0 &&
-        (presence_child_command(&line, c->found, c->folder) < 0 || words_add(argv, line.p) < 0))
-        rc = -1;
-    buf_release(&line);
-    return rc;
-}
-
 /* false: out of memory. */
 static bool start_presence_check(struct ssh_child *c, int status)
 {
@@ -547,6 +521,7 @@ static bool start_presence_check(struct ssh_child *c, int status)
     const struct cause cause = cause_of(c, status, said);
     struct words argv = WORDS_INIT;
     struct presence_child_spec spec = { .loop = c->plan->loop,
+                                        .logins = c->plan->logins,
                                         .host = c->host->name,
                                         .patience_ns = c->plan->patience_ns,
                                         .argv = &argv,
@@ -563,12 +538,13 @@ static bool start_presence_check(struct ssh_child *c, int status)
     if (c->boot)
         c->boot[strcspn(c->boot, " ")] = '\0';
     spec.boot = c->boot;
-    if (compose_presence_check(c, &argv) == 0)
+    if (ssh_command_presence(c, &argv) == 0)
         c->presence = presence_child_start(&spec, &err);
     words_release(&argv);
     if (!c->presence)
         return false;
     c->state = SSH_AWAY;
+    c->plan->away(c->plan->arg);
     report_away(c->agent);
     return true;
 }
@@ -596,5 +572,5 @@ void ssh_child_ended(struct ssh_child *c, int status)
     if (c->asked_to_end || (c->found && status == 0))
         over(c);
     else
-        report_end(c, status);
+        settle_end(c, status);
 }

@@ -13,6 +13,7 @@
 #include "launchers/ssh/cause.h"
 #include "launchers/ssh/hosts.h"
 #include "launchers/launcher.h"
+#include "launchers/logins.h"
 
 struct ssh_child;
 struct presence_child;
@@ -30,8 +31,11 @@ struct ssh_plan {
     uint64_t patience_ns;    /* limit from ssh's start to the remote shell's "ready" */
     /* the line of script_line(), when the first host wants it */
     struct slice (*line)(void *arg);
-    /* called when a child is up or over, so that another may connect; maybe several times */
+    struct logins *logins; /* how many go on at once */
+    /* called when a child is over; maybe several times */
     void (*settled)(void *arg);
+    /* called when a child's ssh has broken, and before the kernel is told */
+    void (*away)(void *arg);
     /* finds another child to the same machine that is not over; or NULL. *ranks: those of all names
      * of the machine, as far as they are known */
     struct ssh_child *(*twin)(void *arg, const struct ssh_child *c, unsigned *ranks);
@@ -56,6 +60,7 @@ struct ssh_child {
     bool late;         /* we killed it because no shell answered in time */
     bool missing;
     unsigned tries;
+    struct login login;
     pid_t pid; /* of ssh; 0: none */
     int in, out, errs;
     char *found, *version, *unsent; /* see cause.h */
@@ -77,7 +82,8 @@ struct ssh_child {
 void ssh_child_init(struct ssh_child *c, const struct ssh_plan *plan, const struct ssh_host *host,
                     unsigned agent);
 void ssh_child_release(struct ssh_child *c);
-/* Starts ssh. A failure is reported to the kernel, and then the child is over. */
+/* Starts ssh when plan->logins lets it. A failure is reported to the kernel, and then the child is
+ * over. */
 void ssh_child_start(struct ssh_child *c);
 /* Ends the agent by its stdin. If ssh is not started yet, the child is over at once; if it
  * is connecting, it gets SIGTERM. */

@@ -339,11 +339,25 @@ def test_ssh_looks_for_an_agent_whose_connection_broke(launch, hosts, tmp_path):
     os.kill(ssh, signal.SIGKILL)
     one.wait_line("^away 1$")
     one.wait_line("^gone 1 h2: it was restarted, and its agent is gone$")
+    assert one.out[one.out.index("away 1") - 1] == "end 12", "a login that ends an agent takes its time"
     assert not one.failed(), one.said()
     assert one.end() == 1, one.said()
     told = [line for line in (tmp_path / "h1.read").read_text().split() if not line.startswith("CELLSPAN_")]
     assert told == ["end", "over"], "the word comes before the end"
     assert "end" not in (tmp_path / "h2.read").read_text().split()
+
+
+def test_ssh_logs_in_to_some_hosts_at_a_time(launch, tmp_path):
+    """Servers and jump hosts drop logins that are too many."""
+    ssh, counts = tmp_path / "ssh", tmp_path / "counts"
+    (tmp_path / "now").mkdir()
+    ssh.write_text("#!/bin/sh\nmkdir %(f)s/now/$$; ls %(f)s/now | wc -l >>%(f)s/counts; sleep 0.5; rmdir %(f)s/now/$$\n"
+                   "echo it does not let you in >&2; exit 255\n" % {"f": tmp_path})
+    ssh.chmod(0o755)
+    one = launch("ssh", spec="h[1-70]", env={"CELLSPAN_SSH": str(ssh)})
+    assert one.wait() == 1 and len(one.failed()) == 70, one.said()
+    found = [int(line) for line in counts.read_text().split()]
+    assert len(found) == 70 and max(found) <= 32, found
 
 
 @pytest.mark.parametrize("spec, words", [
