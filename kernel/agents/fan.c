@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A message may have thousands of receivers, so each is handled once: a flag in its node and in its
- * connection says that this message has them already. */
+/* A message may have thousands of receivers. So the list of receivers is read only once: flags in
+ * nodes and connections say which of them this message has already. */
 #include "kernel/agents/to_agents.h"
 
 #include <stdlib.h>

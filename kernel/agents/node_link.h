@@ -67,8 +67,8 @@ struct node_link {
     /* the way */
     enum reparent_state reparent;
     struct node_link *parent; /* from REPARENT_DIALING on */
-    /* It was told to DIAL this node, and then became away: its DIALED means nothing any more.
-     * ROUTE_KERNEL: none. */
+    /* It was told to DIAL this node before its connection ended: a DIALED that comes later is
+     * ignored. ROUTE_KERNEL: none. */
     unsigned voided_parent;
     struct waiting_message *first, **last;
     struct fan_part fan;

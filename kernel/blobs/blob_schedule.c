@@ -431,8 +431,8 @@ static void dial(struct blob_schedule *s, struct direct_link *link, unsigned por
     buf_release(&endpoints);
 }
 
-/* The link has ended, says its sender, which was to send this blob on it. It says so for each blob:
- * if the link is a new one meanwhile, or the blob goes another way, that is no news. */
+/* The sender of this blob says that its link has ended. It says so for each blob. If there is a new
+ * link meanwhile, or the blob goes another way, this is ignored. */
 static void on_link_ended(struct blob_schedule *s, unsigned node, const struct span *m)
 {
     const unsigned receiver = (unsigned)m->v[F_OPENED_NODE].u64;

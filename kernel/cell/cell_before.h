@@ -17,8 +17,8 @@ void expand_as_it_is(struct cell *c);
 int capture_ask(struct cell *c, bool early);
 /* The same, unless home was asked, or the cell is a %ranks. */
 int capture_ask_once(struct cell *c);
-/* Home was asked about the cell's variables, and adds the cell to its history, or home knew them.
- */
+/* true: home was asked about the cell's variables, so it adds the cell to its history; or the call
+ * of home has brought them. */
 bool capture_is_asked(const struct cell *c);
 /* What home has found out of the cell's variables, as in CAPTURED. */
 void capture_take(struct cell *c, struct slice names, struct slice warnings);

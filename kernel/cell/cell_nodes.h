@@ -51,8 +51,9 @@ void away_nodes_begin(struct cell *c);       /* says which of its nodes are away
 void away_nodes_interrupted(struct cell *c); /* says which of them the interrupt can't reach yet */
 /* The cell's ranks were killed: nobody waits for those of nodes that are away. */
 void away_nodes_give_up(struct cell *c);
-/* Names again those that have been silent for limit_ns, and not since before *reminded_ns, which
- * becomes the time since when the last of them is. true: it waits for one. */
+/* Names nodes of the cell that have been silent for limit_ns once more. It leaves out those that
+ * were silent at *reminded_ns already, and sets *reminded_ns to the time since when the last one is
+ * silent. true: the cell waits for a node. */
 bool away_nodes_remind(struct cell *c, uint64_t limit_ns, uint64_t *reminded_ns);
 
 /* ---- node_errors.c ---- */

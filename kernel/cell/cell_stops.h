@@ -28,7 +28,7 @@ void stop_killed_cancel(struct cell *c);        /* nobody waits for them any mor
 /* sends the signal, and SIGKILL after grace_ms; the ranks become RANK_STOPPING */
 void stop_kill(struct notebook *nb, struct group *g, const struct ranks *which, unsigned signal,
                uint64_t grace_ms);
-/* Callbacks of widgets that the cell's ranks run before the cell: those that take too long are
+/* Before the cell, its ranks may still run callbacks of widgets. Those that take too long are
  * interrupted. */
 uint64_t stop_callbacks_due(const struct cell *c);
 void stop_callbacks_tick(struct cell *c, uint64_t now);

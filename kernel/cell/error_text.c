@@ -538,8 +538,8 @@ static bool waits_for_torch(struct slice line)
            slice_holds(line, "/cellspan/_worker/torch_rendezvous.py\"");
 }
 
-/* The first frame that is not the debugger's, and above which those files have none: they wait in
- * place of what the frame calls. NULL: there is none. */
+/* The innermost frame of the main thread, without frames of the debugger, and without those that
+ * wait for torch together with what they have called. NULL: there is none. */
 static const char *first_frame(const char *stack)
 {
     struct slice text = slice_text(error_main_thread(stack)), line;

@@ -297,8 +297,8 @@ static void describe_sending(const struct cell *c, char *text, size_t size, stru
     }
 }
 
-/* Until the job ends of those machines on which its ranks run: from the cell's tenth minute on, and
- * in the job's last ten. */
+/* How long the job still lasts that has the machines of the cell's ranks. It is shown from the
+ * cell's tenth minute on, and in the job's last ten minutes. */
 static uint64_t time_left(const struct cell *c, uint64_t elapsed_ns)
 {
     const uint64_t now = notebook_now(c->nb);

@@ -228,8 +228,7 @@ void notices_update(struct notebook *nb)
     go_on(nb);
 }
 
-/* Is it of interest to these ranks, whichever of them have a function? Without this machine, no
- * rank can go on. */
+/* Does the end of the node concern this rank? Without this machine, no rank can go on. */
 static bool concerns(const struct rank *r, unsigned node)
 {
     return r->worker && (node == NODE_HERE || r->node == node);
@@ -346,8 +345,8 @@ static bool all_have(const struct cell *c)
     return true;
 }
 
-/* The ranks of a cell give theirs one after the other, and perhaps not all do. So those that have
- * meet when all have, or after a quarter of the time that is left. */
+/* The ranks of a cell name their functions one after the other, and some may name none. Those with
+ * a function meet when all ranks have one, or after a quarter of the time that is left. */
 static void given(struct notebook *nb, const struct rank *r)
 {
     struct notices *s = nb->ends.notices;

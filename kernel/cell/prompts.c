@@ -74,8 +74,8 @@ static void end_first(struct notebook *nb)
     prompt_free(p);
 }
 
-/* Takes the first one whose answer may be sent to the front. false: there is none; then it looks
- * again soon. */
+/* Moves the first prompt whose answer may be sent to the front. false: there is none; a timer tries
+ * again. */
 static bool bring_forward(struct notebook *nb)
 {
     struct prompt **at = &nb->prompts.first, *p;

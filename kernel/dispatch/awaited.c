@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* awaited.c - the status of what can't begin because of calls that run: a client's cell, and a call
- * for which a cell waits (declared in private.h). What waits behind another cell of its client has
- * none, and no call of a thread: there may be many of them, and their cell may be over. */
+ * for which a cell waits (declared in private.h). A cell that waits behind another cell of its
+ * client has no such status. Nor has a call of a thread: there may be many of them, and their cell
+ * may be over. */
 #include <string.h>
 
 #include "kernel/dispatch/private.h"

@@ -23,8 +23,9 @@ static void refuse_call(struct notebook *nb, uint64_t asker, uint64_t call, cons
     buf_release(&text);
 }
 
-/* Does a cell wait for it? A thread of home may wait alone; but what does not block is begun by
- * home's cell, which waits until it has begun. */
+/* Does a cell at home wait for this call, or for its begin? A call of a thread may be waited for by
+ * that thread alone. But the cell that makes an asynchronous call waits until the call has begun.
+ */
 static bool is_waited_for(const struct cell *c)
 {
     const struct asked *at_home = c->nb->home.executing;

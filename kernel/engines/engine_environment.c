@@ -19,7 +19,7 @@ static bool begins(const char *entry, const char *start)
     return strncmp(entry, start, strlen(start)) == 0;
 }
 
-/* Our own variables are the kernel's, whatever home makes of them, but for the one that home adds.
+/* Home can't change variables of cellspan: the engine gets the kernel's. Only one is added by home.
  */
 static bool may_change(const char *name)
 {

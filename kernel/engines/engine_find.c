@@ -88,8 +88,8 @@ static void names_of_path(struct names *s)
     }
 }
 
-/* The modules of the package, but the program that runs them, what they share, and those with a
- * '_', which are parts of an engine. */
+/* The modules of the package, without the program that runs them, what they share, and those with a
+ * '_' in their names, which belong to another module. */
 static bool is_module(const char *name)
 {
     return is_name(name) && !strchr(name, '_') && strcmp(name, "launcher") != 0;

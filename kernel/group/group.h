@@ -135,9 +135,9 @@ MUST_USE int group_set_initialised(struct group *g);
 /* Was torch.distributed initialised in the last cell of this world size, and nothing broke since?
  * Then the world keeps its port. */
 bool group_is_initialised(const struct group *g, unsigned world);
-/* A cell of this world size begins. If the world is in `initialised`, it keeps its port and number.
- * It is removed from it. It is added again when its ranks report that torch.distributed is
- * initialised again. */
+/* A cell of this world size begins. If the world is in `initialised`, it keeps its port and number,
+ * and leaves that list. It comes back when its ranks report that torch.distributed is initialised
+ * again. */
 void group_open_world(struct group *g, unsigned world);
 
 /* Home is another process now, so its old versions mean nothing. */

@@ -52,9 +52,9 @@ struct cell_ops {
     /* *ranks: for how many it was started, if a start for more gives more room; else 0 */
     void (*engine_nodes)(void *arg, unsigned engine, unsigned *first, unsigned *n, unsigned *ranks);
     const struct node *(*node)(void *arg, unsigned node); /* NULL: none */
-    /* Bytes of large variables that are being sent to this node; *had: how many of them have
-     * arrived (UINT64_MAX: unknown); *whole: bytes of those that it has, and other nodes have not
-     * yet. */
+    /* Bytes of large variables that are being sent to this node. *had: how many of them have
+     * arrived (UINT64_MAX: unknown). *whole: bytes of variables that have arrived here, and not yet
+     * on other nodes. */
     uint64_t (*expected)(void *arg, unsigned node, uint64_t *had, uint64_t *whole);
     /* calls dispatch_tick() at this time; UINT64_MAX: never */
     void (*wake)(void *arg, uint64_t due_ns);

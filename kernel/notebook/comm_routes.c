@@ -303,8 +303,8 @@ bool notebook_has_room(struct notebook *nb, uint32_t worker, const struct reques
     return false;
 }
 
-/* Must it be dropped? Then the page does not wait for an answer. What closes a comm is small, and
- * its rank would keep the comm. */
+/* Must the message be dropped? Then the page gets busy and idle, so that it waits for no answer.
+ * comm_close is never dropped: it is small, and without it the rank would keep the comm. */
 static bool drops(struct notebook *nb, uint32_t worker, struct request *r)
 {
     if (worker == 0 || worker == SPAN_WORKER_HOME || strcmp(request_type(r), "comm_close") == 0 ||

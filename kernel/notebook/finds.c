@@ -183,8 +183,9 @@ const char *finds_package(const struct notebook *nb, uint64_t *files)
 
 enum { AT_WORK = 1, COMES = 2 }; /* of F_FOUND_MORE */
 
-/* What takes its time is announced, so that ranks wait for it, whatever they have asked: home is at
- * work, or the answer comes. Questions can be long, so none is repeated. -1: they are gone. */
+/* Tells the ranks that have asked that home works on the answer, or that it is on its way, so that
+ * they go on waiting. The question is not repeated, since it can be long. -1: the ranks are gone.
+ */
 static int announce(struct notebook *nb, const uint32_t *worker, size_t n, uint64_t how)
 {
     const struct span begun = { .kind = SPAN_FOUND,
@@ -464,7 +465,7 @@ void finds_take(struct notebook *nb, uint32_t worker, const struct span *m)
         ask(nb, at, worker, m);
 }
 
-/* Home has begun with one question, so those that wait behind it are in good hands. */
+/* Home has begun with one question, so it will come to those that wait behind it. */
 static void home_is_at_work(struct notebook *nb)
 {
     const uint64_t now = notebook_now(nb);
