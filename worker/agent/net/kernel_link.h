@@ -27,8 +27,8 @@ void kernel_link_release(struct kernel_link *k);
 void kernel_link_send(struct kernel_link *k, const struct span *m);
 /* The loop stops, and with it the agent. */
 void kernel_link_quit(struct kernel_link *k, const char *why);
-/* The same, and the kernel, which has not asked for it, is told: it need not wait for this agent.
- */
+/* The same, but the agent ends by itself: the kernel is told, so that it does not wait for this
+ * agent. */
 void kernel_link_end(struct kernel_link *k, const char *why);
 /* Would it be waited for if it were gone, and the agent end after that? */
 bool kernel_link_outlasts(const struct kernel_link *k);

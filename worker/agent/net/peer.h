@@ -78,8 +78,8 @@ struct peers {
 struct peer *peer_create(struct peers *p, enum peer_state state, uint32_t node,
                          const unsigned char *key);
 void peer_destroy(struct peer *one); /* freed when the turn is over */
-/* It is a connection for blobs from now on, the one that is sent on. The last one stays, to receive
- * from: both sides may have dialed at once. An older one is destroyed. */
+/* From now on this is the connection on which blobs are sent. The one before stays open for what
+ * comes on it, since both sides may have dialed at once. An older one is destroyed. */
 void peer_linked(struct peer *one);
 struct peer *peer_find(const struct peers *p, enum peer_state state, uint32_t node);
 /* The connection has ended by itself: it is destroyed, and the owner is told. */

@@ -48,8 +48,8 @@ static unsigned count(const struct peers *p, uint32_t node)
     return n;
 }
 
-/* A child and a link for blobs are expected already: one of them was told to dial, and has not come
- * that time. */
+/* Is the agent expected twice already, as a child and for blobs? Then it was told to dial, and has
+ * not come. */
 static bool is_expected(const struct peers *p, uint32_t node, const char *key)
 {
     unsigned n = 0;

@@ -28,10 +28,10 @@ struct resume_handler {
     void *arg;
 };
 
-/* Whom to ask for another way to the kernel. yes: since the connection ended, RESUME_STUCK_NS ago,
- * no other one could be made. f is called with no when there is one after that, but not if it goes
- * through a relay. It returns the endpoints that the next attempts dial, borrowed for the moment;
- * NULL: those of before. */
+/* Whom to ask for another way to the kernel. f is called with yes if no connection could be made
+ * within RESUME_STUCK_NS after the last one ended. It is called with no when there is a connection
+ * after that which goes through no relay. It returns the endpoints that the next attempts dial,
+ * borrowed until it is called again; NULL: the same as before. */
 struct resume_stuck {
     const char *(*f)(void *arg, bool yes); /* NULL: nobody */
     bool asked; /* already, for a relay, through which the first connection goes */

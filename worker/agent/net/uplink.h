@@ -34,8 +34,8 @@ struct uplink_handler {
     /* There is a new connection to the kernel. Chunks and their answers on the old one may be lost.
      * NULL: not wanted. */
     void (*resumed)(void *arg);
-    /* So much is kept until the kernel acknowledges it that nothing more should be sent; false: no
-     * longer. NULL: not wanted. */
+    /* true: so much is kept until the kernel acknowledges it that nothing more should be sent;
+     * false: no longer. NULL: not wanted. */
     void (*full)(void *arg, bool full);
 };
 
@@ -74,8 +74,8 @@ MUST_USE int uplink_give_peer(struct uplink *u, uint32_t node, struct buf *msg, 
 struct slice uplink_next_key(const struct uplink *u);
 /* the kernel has answered HELLO, with WELCOME or REFUSE */
 bool uplink_is_welcome(const struct uplink *u);
-/* The kernel waits for this agent longer than it takes to notice that it is silent, and so the
- * agent does for the kernel. */
+/* true: a silent kernel is not given up at once. The kernel waits for this agent longer than it
+ * takes to notice its silence, and the agent waits for the kernel in the same way. */
 bool uplink_outlasts(const struct uplink *u);
 
 #endif
