@@ -126,7 +126,7 @@ static int add_settings(struct buf *out, const struct script_spec *spec)
     "then F=; echo \"" SCRIPT_MARK SCRIPT_UNFIT "\"; fi; fi; "
 /* Installs what the launcher sends, if it is for this machine and the folder $i is wanted; else it
  * is read and forgotten. $d: the folder where it is now; "-": there is none, and the agent that is
- * there runs without the packages. Exit status 2 of the program, or no word of it: the file is not
+ * there runs without the packages. If the program exits with 2, or says nothing, the file is not
  * what was sent. */
 #define TAKE                                                                                       \
     "x=$A; f=; s=$((M + N)); if [ \"$w\" = get ]; then f=$F/" SCRIPT_FILE "; s=$M; "               \

@@ -29,8 +29,8 @@ enum mpi_kind mpi_kind_of(const char *version)
     return MPI_UNKNOWN;
 }
 
-/* From these on they have the options that are used here. Intel MPI's, and what was made from the
- * others under another name, have numbers of their own. */
+/* The oldest versions that have the options which are used here. Intel MPI, and MPIs that others
+ * have made from these, number their versions differently, and are not checked. */
 static const struct mpi_oldest {
     enum mpi_kind kind;
     const char *name, *before; /* of the number in what mpirun says */

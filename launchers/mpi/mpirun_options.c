@@ -82,8 +82,8 @@ static const struct refused_option refusals[] = {
     { "envnone", variables },
 };
 
-/* Options that are taken, and how many words follow. Which those of other options are isn't known.
- */
+/* Options that are accepted, and how many words follow each. Of other options it is not known which
+ * words belong to them. */
 static const struct {
     const char *name;
     size_t values;

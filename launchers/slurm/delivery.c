@@ -374,8 +374,8 @@ void delivery_line(struct delivery *d, unsigned task, const char *word)
     deliver(d);
 }
 
-/* From when all tasks run, nobody waits without end for what they say. Before that, those that do
- * not run yet have a limit of their own. */
+/* Once all tasks run, there is a time limit for their answers. Before that, tasks that do not run
+ * yet have a limit of their own. */
 static void wait_if_all_up(struct delivery *d)
 {
     for (unsigned i = 0; i < d->n; i++)
