@@ -437,8 +437,7 @@ class CodeHome:
         return self._lister.listing([folder])
 
     def _first_there(self, folders):
-        """The first of these folders that home has, and which names are in it. states: as in Tree.find_folder(); without it, ranks ask again in
-        each cell."""
+        """The first of these folders that home has, and the names in it. states: as in Tree.find_folder(); without it, ranks ask in each cell."""
         found, states = {}, {}
         for folder in filter(_may_be_added, folders):
             if folder not in self._asked_for and len(self._asked_for) < ASKED_FOR:
