@@ -29,9 +29,17 @@ const struct setting_row setting_rows[N_SETTINGS] = {
                        "the seed from which the random numbers of ranks that start are derived",
                        .standard = "none", .kind = SETTING_NUMBER, .words = { "none" },
                        .hosts = true, .project = true },
-    [SETTING_ON] = { "CELLSPAN_ON",
-                     "where work of the drop-in modules runs that wants a cluster, as --on",
-                     .standard = "the notebook's Spark session, else here" },
+    [SETTING_ON] = { "CELLSPAN_ON", "where ranks are that start without --on", .standard = "here" },
+    [SETTING_N] = { "CELLSPAN_N", "how many ranks start without -n", .standard = "auto",
+                    .kind = SETTING_NUMBER, .least = 1, .most = 65536, .words = { "auto" },
+                    .project = true },
+    [SETTING_TIMEOUT] = { "CELLSPAN_TIMEOUT", "after how long a cell without --timeout is stopped",
+                          .standard = "never", .kind = SETTING_SECONDS, .least = 0.001,
+                          .most = 365 * DAY, .words = { "never" }, .project = true },
+    [SETTING_GRACE] = { "CELLSPAN_GRACE",
+                        "seconds that an interrupt may take in a cell without --grace",
+                        .standard = "10", .kind = SETTING_SECONDS, .least = 0, .most = 365 * DAY,
+                        .project = true },
     [SETTING_HOROVOD] = { "CELLSPAN_HOROVOD",
                           "real: cellspan.horovod uses the Horovod that is installed",
                           .standard = "none", .kind = SETTING_CHOICE, .words = { "none", "real" } },
@@ -273,8 +281,10 @@ bool setting_exceeds(enum setting which, const char *text, const char *most)
     const struct setting_row *const row = &setting_rows[which];
     uint64_t value = 0, limit = 0;
 
-    return setting_has_order(which) && read_value(row, text ? text : row->standard, &value) == 0 &&
-           read_value(row, most, &limit) == 0 && in_order(row, value) > in_order(row, limit);
+    if (!setting_has_order(which) || read_value(row, text ? text : row->standard, &value) < 0 ||
+        read_value(row, most, &limit) < 0 || (limit == 0 && row->kind == SETTING_NUMBER))
+        return false;
+    return in_order(row, value) > in_order(row, limit);
 }
 
 const char *setting_maximum(enum setting which, char out[static SETTING_MAXIMUM])
@@ -293,6 +303,15 @@ const char *setting_key(enum setting which, char out[static SETTING_KEY])
         out[n] = (char)tolower((unsigned char)name[n]);
     out[n] = '\0';
     return out;
+}
+
+uint64_t setting_most(enum setting which)
+{
+    char name[SETTING_MAXIMUM];
+    const char *most = getenv(setting_maximum(which, name));
+    uint64_t value = 0;
+
+    return most && read_value(&setting_rows[which], most, &value) == 0 ? value : 0;
 }
 
 int setting_check(enum setting which, const char *text)

@@ -13,6 +13,9 @@ enum setting {
     SETTING_PRELOAD,
     SETTING_SEED,
     SETTING_ON,
+    SETTING_N,
+    SETTING_TIMEOUT,
+    SETTING_GRACE,
     SETTING_HOROVOD,
     SETTING_CODE,
     SETTING_STATUS,
@@ -82,6 +85,8 @@ const char *setting_text(enum setting which);
 /* Seconds in ns, bytes, or the index of the word; not above the site's maximum. If the value is
  * invalid, logs an error and returns the default. Not for SETTING_TEXT. */
 uint64_t setting_value(enum setting which);
+/* The site's maximum of the setting, as setting_value() has it; 0: there is none. */
+uint64_t setting_most(enum setting which);
 /* Is the text a value of the setting? -1: no. Anything is one of SETTING_TEXT. */
 MUST_USE int setting_check(enum setting which, const char *text);
 /* Appends which values are valid: "off or on is wanted". -1: memory is out. */

@@ -399,6 +399,22 @@ static uint64_t gpu_idle(void)
                : HUB_GPU_IDLE_NS;
 }
 
+/* 0 is no time, as --grace 0 says. */
+static struct plan_defaults defaults_of_cells(void)
+{
+    const uint64_t grace_ns = setting_value(SETTING_GRACE);
+    struct plan_defaults cells = { .merge = (enum plan_merge)setting_value(SETTING_MERGE),
+                                   .on = (char *)(uintptr_t)setting_text(SETTING_ON),
+                                   .n = (unsigned)setting_value(SETTING_N),
+                                   .n_most = (unsigned)setting_most(SETTING_N),
+                                   .timeout_ns = setting_value(SETTING_TIMEOUT),
+                                   .timeout_most_ns = setting_most(SETTING_TIMEOUT),
+                                   .grace_ns = grace_ns ? grace_ns : 1,
+                                   .grace_most_ns = setting_most(SETTING_GRACE) };
+
+    return cells;
+}
+
 static int open_notebook(struct kernel *k, const struct arguments *o, struct err *err)
 {
     const struct cell_ops ops = ops_of(k);
@@ -411,7 +427,7 @@ static int open_notebook(struct kernel *k, const struct arguments *o, struct err
                                       .nccl_shares = lets_nccl_share(),
                                       .status = setting_value(SETTING_STATUS),
                                       .code = setting_value(SETTING_CODE),
-                                      .merge = (enum plan_merge)setting_value(SETTING_MERGE),
+                                      .cells = defaults_of_cells(),
                                       .hang_notice_ns = setting_value(SETTING_HANG_NOTICE),
                                       .gpu_idle_ns = gpu_idle(),
                                       .notice = o->notice ? o->notice : "" };

@@ -97,6 +97,14 @@ void plan_release(struct plan *plan)
     *plan = (struct plan){ 0 };
 }
 
+int plan_set_on(struct plan *plan, const char *as, const char *text, struct err *err)
+{
+    for (const struct option *o = magic_distribute.options; !option_is_last(o); o++)
+        if (o->kind == OPTION_ENGINE)
+            return value_set(o, as, text, plan, err);
+    return 0;
+}
+
 const char *plan_at(struct slice cell, size_t at)
 {
     struct head h;

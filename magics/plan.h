@@ -77,6 +77,16 @@ struct plan {
     char *help;       /* of PLAN_HELP */
 };
 
+/* What counts where a line does not say it, and what it may not exceed: settings. NULL and 0: they
+ * say nothing, and fold for merge. */
+struct plan_defaults {
+    enum plan_merge merge;
+    char *on;                             /* "": here; of a group whose ranks are nowhere yet */
+    unsigned n, n_most;                   /* of a group that has no size yet; any group's */
+    uint64_t timeout_ns, timeout_most_ns; /* of %%distribute and scripts */
+    uint64_t grace_ns, grace_most_ns;
+};
+
 /* Is the cell for cellspan? It is if its first line that is neither blank nor a comment is a
  * cellspan cell magic, or if the whole cell is one cellspan line magic. 0: no. 1: yes; then *line
  * is the option line (borrowed from cell), in which home expands `{name}` and `$name`. */
@@ -87,6 +97,8 @@ int plan_peek(struct slice cell, struct slice *line);
  * release. */
 MUST_USE int plan_parse(struct slice cell, struct slice line, struct plan *plan, struct err *err);
 void plan_release(struct plan *plan);
+/* Sets plan->on as --on does, to what the setting `as` says. -1: *err names it. */
+MUST_USE int plan_set_on(struct plan *plan, const char *as, const char *text, struct err *err);
 /* "stop", …; "" for PLAN_RANKS_TABLE. */
 const char *ranks_command_name(enum plan_ranks command);
 /* Is the cell this command of %ranks, in a line that needs no expansion? Then the caller releases

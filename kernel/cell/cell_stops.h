@@ -9,6 +9,7 @@
 int stop_init(struct cell *c); /* -1: memory is out */
 void stop_release(struct cell *c);
 void stop_set_timeout(struct cell *c); /* --timeout counts from now on */
+void stop_tell_maxima(struct cell *c); /* says which of its times are above the site's maximum */
 void stop_running(struct cell *c);     /* interrupts the members that still run */
 void stop_cancel(struct cell *c);      /* all members have ended: turns the timers off */
 /* A member has failed. Waits a moment, since other members may fail with the same error, and then

@@ -40,7 +40,7 @@ static bool wants_output(const struct cell *c)
 /* Calls are often in loops: tabs for each would be more outputs than a page shows. */
 static enum plan_merge default_merge(const struct cell *c)
 {
-    const enum plan_merge merge = c->nb->config.merge;
+    const enum plan_merge merge = c->nb->config.cells.merge;
 
     if (c->plan.kind != PLAN_DISTRIBUTE && c->plan.kind != PLAN_SCRIPT)
         return c->plan.merge;
@@ -66,6 +66,8 @@ static void parse(struct cell *c, struct slice line)
         cell_fail(c, "RuntimeError", "%s", err.text);
     else if (wants_output(c) && output_open(c, &err) < 0)
         cell_fail(c, "RuntimeError", "%s", err.text);
+    else
+        stop_tell_maxima(c);
 }
 
 void expand_early(struct cell *c)

@@ -8,6 +8,30 @@
 #include "kernel/cell/cell_nodes.h"
 #include "kernel/cell/live_status.h"
 
+/* ---- what settings say where the cell does not ---- */
+
+/* The group's ranks are nowhere yet, or were stopped, and no place has been chosen for them. */
+static int default_place(struct cell *c)
+{
+    const struct group *g = c->nb->group;
+    const char *on = c->nb->config.cells.on;
+    struct err err = { "" };
+
+    if (c->plan.on || !on || !*on || g->on || g->absent || g->asked || engine_group_lives(g) ||
+        plan_set_on(&c->plan, "CELLSPAN_ON", on, &err) == 0)
+        return 0;
+    return cell_fail(c, "UsageError", "%s", err.text);
+}
+
+/* The group has no size yet, or gets another one. */
+static void default_number(struct cell *c)
+{
+    const bool anew = !c->nb->group->asked || c->engine.here || (c->plan.fresh && c->engine.moves);
+
+    if (anew && c->plan.n == PLAN_N_UNSET && !c->plan.per_node)
+        c->plan.n = c->nb->config.cells.n;
+}
+
 /* ---- checks before anything is started or stopped ---- */
 
 static int refuse(struct cell *c)
@@ -29,7 +53,10 @@ static int refuse(struct cell *c)
     ranks_release(&which);
     if (rc < 0)
         cell_fail(c, "UsageError", "%s", err.text);
-    return rc < 0 ? -1 : engine_choose(c);
+    if (rc < 0 || default_place(c) < 0 || engine_choose(c) < 0)
+        return -1;
+    default_number(c);
+    return 0;
 }
 
 /* %ranks check and %ranks restart take the world as it is. */

@@ -37,16 +37,22 @@ static int refuse_n_gpu(struct cell *c, const struct node_gpus *p)
 static int choose(struct cell *c, const struct node_gpus *p)
 {
     const struct place_want want = node_gpus_want(c);
+    const unsigned most = c->nb->config.cells.n_most;
     struct err err = { "" };
 
     c->world = node_gpus_world(c);
     if (c->plan.n == PLAN_N_GPU && !(c->world = place_world_of_gpus(p->node, p->n, &want)))
         return refuse_n_gpu(c, p);
-    if (c->plan.kind != PLAN_RANKS && !c->world)
+    if (c->plan.kind != PLAN_RANKS && !c->world) {
         c->world = place_world(p->node, p->n, &want);
+        if (most && c->world > most)
+            c->world = most;
+    }
     ranks_clear(&c->to);
     if (c->world > GROUP_MAX)
         err_set(&err, "-n %u: a group has at most %u ranks", c->world, GROUP_MAX);
+    else if (c->plan.kind != PLAN_RANKS && most && c->world > most)
+        err_set(&err, "-n %u: /etc/cellspan.toml allows at most %u ranks", c->world, most);
     else if (c->plan.ranks && c->plan.kind != PLAN_RANKS &&
              cell_parse_ranks(c, c->world, &c->to, &err) < 0)
         ;

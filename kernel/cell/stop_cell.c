@@ -42,9 +42,28 @@ struct stop_timers {
     bool patient; /* ranks that were formatting a traceback got more time */
 };
 
+/* What the cell says, else what the setting says, but not above the site's maximum; 0: nothing. */
+static uint64_t within(uint64_t said_ns, uint64_t setting_ns, uint64_t most_ns)
+{
+    const uint64_t ns = said_ns ? said_ns : setting_ns;
+
+    return most_ns && ns > most_ns ? most_ns : ns;
+}
+
 static uint64_t grace(const struct cell *c)
 {
-    return c->plan.grace_ns ? c->plan.grace_ns : GRACE_NS;
+    const struct plan_defaults *d = &c->nb->config.cells;
+    const uint64_t ns = within(c->plan.grace_ns, d->grace_ns, d->grace_most_ns);
+
+    return ns ? ns : GRACE_NS;
+}
+
+static uint64_t timeout(const struct cell *c)
+{
+    const struct plan_defaults *d = &c->nb->config.cells;
+    const bool runs = c->plan.kind == PLAN_DISTRIBUTE || c->plan.kind == PLAN_SCRIPT;
+
+    return within(c->plan.timeout_ns, runs ? d->timeout_ns : 0, runs ? d->timeout_most_ns : 0);
 }
 
 int stop_init(struct cell *c)
@@ -66,8 +85,22 @@ void stop_release(struct cell *c)
 
 void stop_set_timeout(struct cell *c)
 {
-    if (c->plan.timeout_ns)
-        c->stop.timers->timeout_ns = notebook_now(c->nb) + c->plan.timeout_ns;
+    const uint64_t ns = timeout(c);
+
+    if (ns)
+        c->stop.timers->timeout_ns = notebook_now(c->nb) + ns;
+}
+
+void stop_tell_maxima(struct cell *c)
+{
+    const struct plan_defaults *d = &c->nb->config.cells;
+
+    if (d->timeout_most_ns && c->plan.timeout_ns > d->timeout_most_ns)
+        output_note(c, "--timeout: %.4g s is used, the most that /etc/cellspan.toml allows",
+                    (double)d->timeout_most_ns / 1e9);
+    if (d->grace_most_ns && c->plan.grace_ns > d->grace_most_ns)
+        output_note(c, "--grace: %.4g s is used, the most that /etc/cellspan.toml allows",
+                    (double)d->grace_most_ns / 1e9);
 }
 
 static void interrupt_running(struct cell *c, uint64_t disconnect_after)
@@ -257,8 +290,14 @@ void stop_by_signal(struct cell *c, unsigned signal)
 static void time_out(struct cell *c)
 {
     c->stop.timers->timeout_ns = NEVER;
-    cell_fail(c, "TimeoutError", "--timeout: the cell still ran after %.4g s",
-              (double)c->plan.timeout_ns / 1e9);
+    if (c->plan.timeout_ns)
+        cell_fail(c, "TimeoutError", "--timeout: the cell still ran after %.4g s",
+                  (double)timeout(c) / 1e9);
+    else
+        cell_fail(c, "TimeoutError",
+                  "CELLSPAN_TIMEOUT: the cell still ran after %.4g s (`cellspan config` says where "
+                  "that is set)",
+                  (double)timeout(c) / 1e9);
 }
 
 static void cut_connections(struct cell *c)

@@ -545,7 +545,8 @@ struct notebook *dispatch_create(const struct cell_ops *ops, const struct dispat
     nb->config.nccl_shares = config->nccl_shares;
     nb->config.status = config->status;
     nb->config.code = config->code;
-    nb->config.merge = config->merge;
+    nb->config.cells = config->cells;
+    nb->config.cells.on = strdup(config->cells.on ? config->cells.on : "");
     nb->home.subshells.comms = config->subshell_comms;
     nb->config.hang_notice_ns = config->hang_notice_ns;
     nb->ends.idle = idle_release_create(config->gpu_idle_ns);
@@ -556,9 +557,10 @@ struct notebook *dispatch_create(const struct cell_ops *ops, const struct dispat
     nb->home.pace = pace_create(ops->clock, home_text, nb, err);
     nb->comms.table = comms_create();
     nb->calls.held = calloc(1, sizeof *nb->calls.held);
-    if (nb->config.python && nb->config.python_version && nb->config.run_id && nb->group &&
-        nb->home.cwd && nb->node && nb->home.pace && nb->comms.table && nb->calls.held &&
-        nb->ends.idle && (!config->server || limit_open(nb, config->server))) {
+    if (nb->config.python && nb->config.python_version && nb->config.run_id &&
+        nb->config.cells.on && nb->group && nb->home.cwd && nb->node && nb->home.pace &&
+        nb->comms.table && nb->calls.held && nb->ends.idle &&
+        (!config->server || limit_open(nb, config->server))) {
         (void)home_keep_early(nb, 2, slice_text(config->notice));
         return nb;
     }
@@ -596,5 +598,6 @@ void dispatch_destroy(struct notebook *nb)
     free(nb->config.python);
     free(nb->config.python_version);
     free(nb->config.run_id);
+    free(nb->config.cells.on);
     free(nb);
 }

@@ -183,8 +183,8 @@ struct notebook_settings {
     unsigned char key[32];
     bool nccl_shares;
     bool status;
-    bool code;             /* the notebook's own modules go to other machines */
-    enum plan_merge merge; /* where a cell has no --merge */
+    bool code; /* the notebook's own modules go to other machines */
+    struct plan_defaults cells;
     uint64_t hang_notice_ns;
 };
 

@@ -7,8 +7,19 @@ import shutil
 import subprocess
 
 import pytest
+from jupyter_client.manager import KernelManager
 
 SITE = "/etc/cellspan.toml"
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="only root can have an /etc of its own")
+FORMAT = KernelManager.format_kernel_cmd
+
+
+def own_etc(folder, text):
+    """The words before a command that give it an /etc in which the site's file says this."""
+    etc = folder / "etc"
+    shutil.copytree("/etc", etc, symlinks=True)
+    (etc / "cellspan.toml").write_text(text)
+    return "unshare", "--mount", "sh", "-c", "mount --make-rprivate / && mount --bind '%s' /etc && exec \"$@\"" % etc, "sh"
 
 
 @pytest.fixture
@@ -66,6 +77,55 @@ def test_the_environment_counts_before_files(fresh, place):
     assert "CELLSPAN_HANG_NOTICE" not in shown, shown
 
 
+def test_options_count_before_all_and_files_where_a_cell_has_none(fresh, place):
+    place.write(user='on = "nosuch:h1"\n', project='n = 3\ntimeout = "1h"\non = "ssh:evil"\n')
+    nb = fresh(**place.kernel())
+    refused = nb.run("%%distribute\nprint(1)")
+    assert refused.status == "error" and "nosuch" in refused.reply["evalue"], refused.reply["evalue"]
+    assert "cellspan.toml:3: on: a project's file may not set what runs something or reaches something" in refused.stderr, refused.stderr
+    assert "evil" not in refused.reply["evalue"]
+    # then a place is to be named
+    assert nb.ok("%%distribute --on local --gather\nimport os\nint(os.environ['WORLD_SIZE'])").value == "[3, 3, 3]"
+    assert nb.ok("%%distribute -n 2 --gather\nint(os.environ['WORLD_SIZE'])").value == "[2, 2]"
+    assert nb.ok("import cellspan\ncellspan.run(lambda: os.environ['WORLD_SIZE'], n=1)").value == "'1'"
+    other = fresh(**place.kernel(CELLSPAN_ON="local", CELLSPAN_N="2"))
+    assert other.ok("%%distribute --gather\n1").value == "[1, 1]", "the environment counts before files"
+    other.ok("%ranks stop")
+    assert other.ok("%%distribute -n 1 --gather\n1").value == "[1]"
+
+
+def test_a_cell_has_the_time_that_settings_give_it(fresh, place):
+    place.write(project="timeout = 1\ngrace = 0.5\n")
+    nb = fresh(**place.kernel())
+    late = nb.run("%%distribute -n 1\nimport time\ntime.sleep(600)")
+    assert late.status == "error" and late.reply["evalue"].startswith(
+        "CELLSPAN_TIMEOUT: the cell still ran after 1 s (`cellspan config` says where that is set)"), late.reply["evalue"]
+    assert nb.ok("%%distribute --timeout 1h\nimport time\ntime.sleep(1.5)\n7").value == "7"
+
+
+def test_a_wrong_place_is_named_with_its_setting(fresh):
+    nb = fresh(env={"CELLSPAN_ON": "SSH!:h1"})
+    refused = nb.run("%%distribute -n 1\n1")
+    assert refused.reply["evalue"].startswith("CELLSPAN_ON SSH!:h1: no engine has that name"), refused.reply["evalue"]
+    assert nb.ok("%%distribute -n 1 --on local\n7").value == "7"
+
+
+@AS_ROOT
+def test_no_cell_exceeds_what_the_site_allows(fresh, place, tmp_path, monkeypatch):
+    """The kernel is started by hand, with an /etc of its own."""
+    place.write(user="n = 9\n")
+    own = own_etc(tmp_path, '[maximum]\nn = 2\ntimeout = "1h"\ngrace = 3\n')
+    monkeypatch.setattr(KernelManager, "format_kernel_cmd", lambda self, *args, **kw: [*own, *FORMAT(self, *args, **kw)])
+    nb = fresh(**place.kernel())
+    assert nb.ok("%%distribute --gather\n1").value == "[1, 1]", "neither does a file"
+    refused = nb.run("%%distribute -n 3\n1")
+    assert refused.reply["evalue"].startswith("-n 3: /etc/cellspan.toml allows at most 2 ranks"), refused.reply["evalue"]
+    told = nb.ok("%%distribute --timeout 2h --grace 4\n7")
+    assert told.value == "7" and "--timeout: 3600 s is used, the most that /etc/cellspan.toml allows" in told.stderr, told.stderr
+    assert "--grace: 3 s is used, the most that /etc/cellspan.toml allows" in told.stderr, told.stderr
+    assert "allows" not in nb.ok("%%distribute --timeout 10\n7").stderr
+
+
 def test_config_shows_each_setting_and_where_it_comes_from(place):
     place.write(user='merge = "prefix"\nresume = 90\n', project='merge = "rank0"\n')
     code, rows, err, out = place.config(CELLSPAN_STATUS="off")
@@ -100,15 +160,11 @@ def test_doctor_names_what_is_wrong_in_a_file(place, cellspan):
     assert code == 1 and "%s:1: meerge: there is no such setting; did you mean merge?" % place.user in out, out
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="only root can have an /etc of its own")
+@AS_ROOT
 def test_nothing_exceeds_what_the_sites_file_states(place, tmp_path):
     place.write(user='capture_limit = "64G"\nresume = 100\n')
-    site = tmp_path / "site.toml"
-    site.write_text('merge = "prefix"\n[maximum]\ncapture_limit = "8G"\nresume = 200\ndial_timeout = 10\n')
-    # a file system of its own, in which /etc has one file more
-    script = "mount --make-rprivate / && cp -a /etc '%s' && cp '%s' '%s/cellspan.toml' && mount --bind '%s' /etc && exec \"$@\"" % (
-        (tmp_path / "etc", site) + (tmp_path / "etc",) * 2)
-    code, rows, err, out = place.config("unshare", "--mount", "sh", "-c", script, "sh")
+    code, rows, err, out = place.config(*own_etc(
+        tmp_path, 'merge = "prefix"\n[maximum]\ncapture_limit = "8G"\nresume = 200\ndial_timeout = 10\n'))
     assert (code, err) == (0, ""), (code, err)
     assert rows["merge"] == ["prefix", SITE + ":1"], out
     assert rows["capture_limit"] == ["8G", "the maximum of %s:3; 64G, %s:1" % (SITE, place.user)], out
@@ -120,9 +176,10 @@ def test_the_example_files_are_right(place):
     """Those of docs/settings.md."""
     page = pathlib.Path(__file__).resolve().parents[2] / "docs/settings.md"
     site, user, project = [block.partition("```")[0] for block in page.read_text().split("```toml\n")[1:]]
-    place.write(user=site.partition("[maximum]")[0] + user, project=project)
-    code, rows, err, out = place.config()
-    assert (code, err) == (0, ""), err
-    assert rows["merge"][0] == "rank0" and rows["port"][0] == "41000-41100" and rows["seed"][0] == "42", out
+    for text, name, value in (site.partition("[maximum]")[0], "port", "41000-41100"), (user, "preload", "jax"):
+        place.write(user=text, project=project)
+        code, rows, err, out = place.config()
+        assert (code, err) == (0, ""), err
+        assert rows["merge"][0] == "rank0" and rows["seed"][0] == "42" and rows[name][0] == value, out
     place.write(user=site[site.index("[maximum]"):], project="")
     assert place.config()[2] == "%s:1: maximum: only /etc/cellspan.toml states maxima\n" % place.user

@@ -202,10 +202,21 @@ static void mistakes_are_named(void)
 /* Whoever clones a repository has not agreed to run what it names. */
 static void a_project_sets_nothing_that_runs_or_reaches(void)
 {
-    static const char *const allowed[] = { "capture_limit", "seed",          "status",
-                                           "merge",         "hang_notice",   "spool_limit",
-                                           "resume",        "start_timeout", "heartbeat_timeout",
-                                           "dial_timeout",  "ssh_timeout",   "slurm_timeout",
+    static const char *const allowed[] = { "capture_limit",
+                                           "seed",
+                                           "status",
+                                           "merge",
+                                           "hang_notice",
+                                           "spool_limit",
+                                           "resume",
+                                           "start_timeout",
+                                           "heartbeat_timeout",
+                                           "dial_timeout",
+                                           "ssh_timeout",
+                                           "slurm_timeout",
+                                           "n",
+                                           "timeout",
+                                           "grace",
                                            "notice" };
     char key[SETTING_KEY];
 
@@ -260,6 +271,22 @@ static void nothing_exceeds_the_maximum(void)
          "site.toml:2: maximum.merge: only durations, sizes and numbers of ranks have a maximum\n"
          "site.toml:3: maximum.resme: there is no such setting; did you mean resume?\n",
          "a maximum of what has none");
+    remove_all();
+    says("[maximum]\nn = 8\ntimeout = \"12h\"\ngrace = 30\n", NULL, "n = 64\ngrace = 5\n", "",
+         "maxima of options");
+    is_int((int64_t)setting_value(SETTING_N), 8, "a project's number of ranks");
+    is_int((int64_t)setting_value(SETTING_TIMEOUT), 43200 * (int64_t)NS_PER_S, "never is more");
+    is_int((int64_t)setting_value(SETTING_GRACE), 5 * (int64_t)NS_PER_S, "and what is less counts");
+    is_int((int64_t)setting_most(SETTING_GRACE), 30 * (int64_t)NS_PER_S, "the maximum itself");
+    is_int((int64_t)setting_most(SETTING_RESUME), 0, "which others don't have");
+    remove_all();
+    says("[maximum]\nn = 8\n", NULL, "n = 0\n",
+         "cellspan.toml:1: n = 0: a whole number is wanted, from 1 to 65536, or auto\n",
+         "no number");
+    is_int((int64_t)setting_value(SETTING_N), 0, "the number that fits the machine is no text");
+    remove_all();
+    says("[maximum]\nn = \"auto\"\n", NULL, "n = 9\n", "", "no maximum");
+    is_int((int64_t)setting_value(SETTING_N), 9, "limits nothing");
     remove_all();
     says("maximum = 3\n", NULL, NULL, "site.toml:1: maximum: a table is wanted: [maximum]\n",
          "no table");
