@@ -141,6 +141,9 @@ class Launch:
     def say(self, text):
         self.lines.append("say " + text)
 
+    def warn(self, text):
+        self.lines.append("warn " + text)
+
     def end(self, seconds):
         self.lines.append("end %d" % seconds)
 

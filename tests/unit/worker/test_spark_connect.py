@@ -197,14 +197,22 @@ def test_tasks_that_run_wait_for_nothing(engine, monkeypatch):
     assert not any("wait" in line for line in engine(session).lines)
 
 
-def test_slots_that_others_hold_for_too_long_end_it(engine, monkeypatch):
+def test_slots_that_others_hold_for_too_long_are_named_and_the_kernel_ends_it(engine, monkeypatch):
+    """It knows whether agents are up, whatever the server tells, and it shows these words."""
     monkeypatch.setattr(spark_slots, "SAY_AFTER", 0.01)
     shorter = {"spark.scheduler.barrier.maxConcurrentTasksCheck.interval": "25ms", "spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures": "2"}
-    session = Session(**shorter)
-    session.lasts.clear()
-    with pytest.raises(Failed, match="^2 slots are needed at once, one a rank, and the Spark Connect server has not had as many free for .* min: wait for"):
-        engine(session)
-    assert session.lasts.wait(LIMIT) and session.interrupted
+    session, launch = Session(**shorter), Launch("", 2)
+
+    def goes(session):
+        for _ in range(LIMIT * 100):
+            if launch.lines[-1] == "node 1 - 1" and any(line.startswith("warn") for line in launch.lines):
+                break
+            threading.Event().wait(0.01)
+
+    session.goes = goes
+    engine(session, launch=launch)
+    assert launch.lines[-3].startswith("warn 2 slots are needed at once, one a rank, and the Spark Connect server has not had as many free for"), launch.lines
+    assert launch.lines[-2:] == ["node 0 - 1", "node 1 - 1"] and not session.interrupted
 
 
 @pytest.mark.parametrize("session", [Session(version="3.5.7"), Session(**{"spark.connect.progress.reportInterval": "0s"})])

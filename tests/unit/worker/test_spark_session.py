@@ -71,6 +71,15 @@ def test_the_job_has_a_group_also_where_threads_have_no_own_ones_of_the_jvm(sess
     assert how == "alone" and group.startswith("cellspan-") and said == "cellspan: 2 ranks of the notebook"
 
 
+def test_the_time_of_the_task_that_does_nothing_is_no_wait_for_slots():
+    """On a busy machine it takes long, and what it holds is no task of the notebook's."""
+    launch, tries = Launch("", 2), [True] * 20 + [False]
+    counts = {"slots": 1, "busy": 0, "stopped": False}
+    with pytest.raises(Failed, match="Spark has 1 slots for these tasks, and 2 are needed"):
+        spark_slots.wait_for_slots(launch, lambda: counts, "spark://h:7077", {}, 15, Failed("x"), lambda: tries.pop(0) if len(tries) > 1 else False)
+    assert launch.lines == ["say Spark has given 1 of 2 slots so far"] and len(launch.waits) * spark_slots.POLL == 15 + 10
+
+
 def test_the_task_that_does_nothing_has_a_group_of_its_own_as_well(session):
     seen = session([2])
     seen.busy, seen.tries = [1], OTHER

@@ -99,11 +99,6 @@ def run_agents_when_free(launch, home, limit, asked):
         waits.say_so("before 4.0, or with %s=0, Spark Connect does not tell whether they are" % REPORTS)
     try:
         run_agents(launch, home, waits.told, **asked)
-    except OSError:
-        if not waits.expired:
-            raise
-        raise Failed("%d slots are needed at once, one a rank, and the Spark Connect server has not had as many free for %g min: wait for other jobs "
-                     "of it, or ask for fewer ranks" % (launch.ranks, limit / 60), whole=True) from None
     finally:
         waits.over.set()
 
@@ -113,17 +108,19 @@ class Wait:
 
     def __init__(self, launch, home, limit):
         self.launch, self.home, self.limit = launch, home, limit
-        self.over, self.said, self.expired = threading.Event(), False, False  # over: its tasks run, or it has ended
+        self.over, self.said = threading.Event(), False  # over: its tasks run, or it has ended
 
     def watch(self):
-        """Says after a moment that it waits, and ends it when the limit is over."""
+        """Says after a moment that it waits. When the limit is over, the time of a start counts again: the kernel, which knows whether agents
+        are up, ends the wait then, for what a server tells may get lost."""
         if self.over.wait(min(spark_slots.SAY_AFTER, self.limit)):
             return
         self.home.try_python()
         self.say_so("none of their tasks runs yet", " up to %g min," % (self.limit / 60))
         if not self.over.wait(max(0, self.limit - spark_slots.SAY_AFTER)):
-            self.expired = True
-            self.home.close()
+            self.launch.warn("%d slots are needed at once, one a rank, and the Spark Connect server has not had as many free for %g min: wait for other "
+                             "jobs of it, or ask for fewer ranks" % (self.launch.ranks, self.limit / 60))
+            tell_nodes(self.launch)
 
     def say_so(self, why, how_long=""):
         self.said = True

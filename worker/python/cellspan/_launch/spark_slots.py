@@ -17,7 +17,7 @@ def wait_for_slots(launch, count, master, conf, limit, stopped, try_python):
     """Returns how many slots there are when as many as ranks are free, or the end is wanted. count() gives what slot_counts() of
     _base/spark_tasks.py does. limit: seconds. stopped: the error if the application has ended. try_python() is called while it waits and a
     slot is free; it gives whether a task of its own runs, so that the numbers mean nothing."""
-    most, waited, said, have, trying = -1, 0.0, None, 0, False
+    most, waited, tried, said, have, trying = -1, 0.0, 0.0, None, 0, False
     while not launch.over.is_set():
         seen = count()
         have, busy = seen["slots"], seen["busy"]
@@ -25,9 +25,9 @@ def wait_for_slots(launch, count, master, conf, limit, stopped, try_python):
             break
         if seen["stopped"]:
             raise stopped
-        if (trying or have > busy) and TRY_AFTER <= waited < limit and (trying := try_python()):
+        if (trying or have > busy) and waited >= TRY_AFTER and tried < limit and (trying := try_python()):
             launch.wait(POLL)
-            waited += POLL
+            tried += POLL
             continue
         waited = 0.0 if have - busy > most else waited + POLL
         most = max(have - busy, most)
