@@ -351,6 +351,20 @@ void start_on_port(struct cell *c, unsigned node, const struct span *m)
                   notebook_node_name(c->nb, node));
 }
 
+/* The machine of rank 0 may be lost although the cell does not run there (-r). */
+static void look_for_port(struct cell *c)
+{
+    const struct group_node *node;
+
+    if (!c->prep.wants_port || c->bad)
+        return;
+    node = group_node_of(c->nb, c->group->rank[0].node);
+    if (node && node->lost)
+        cell_fail(c, "EngineError",
+                  "%s, the machine of rank 0, was lost before the cell ran: run the cell again",
+                  notebook_node_name(c->nb, node->number));
+}
+
 static void place_and_start(struct cell *c)
 {
     struct node_gpus p = { NULL, 0 };
@@ -389,6 +403,7 @@ bool start_poll(struct cell *c)
 {
     if (c->prep.left_over != c->prep.replaced)
         start_begin(c);
+    look_for_port(c);
     if (!c->prep.wants_gpus || node_gpus_wait(c))
         return true;
     place_and_start(c);
@@ -470,6 +485,13 @@ void start_timed_out(struct cell *c)
                       notebook_node_name(c->nb, node->number), limit);
             return;
         }
+    if (c->prep.wants_port) {
+        cell_fail(c, "RankNotStarted",
+                  "%s, the machine of rank 0, did not say in %u s which port is free: run the cell "
+                  "again, or start all ranks anew (--fresh)",
+                  notebook_node_name(c->nb, c->group->rank[0].node), limit);
+        return;
+    }
     for (size_t k = 0; k < c->n; k++)
         if (c->group->rank[c->member[k].rank].state == RANK_STARTING &&
             ranks_add(&late, c->member[k].rank) < 0)

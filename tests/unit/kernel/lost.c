@@ -270,6 +270,29 @@ static void lost_soon(void)
     world_close(&w);
 }
 
+/* The cell does not run there, but needs a port of it. */
+static void the_machine_of_rank_0(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_two(&w, &clock);
+    run(&w, "%%distribute -r 2-3\npass");
+    captured(&w, "{\"names\": []}");
+    ok(logged(&w, "send PORT node 1"), "rank 0's machine is asked for a port");
+    lost(&w, 1, "it fell over");
+    ok(is_over(&w, "h1, the machine of rank 0, was lost before the cell ran: run the cell again"),
+       "a cell does not wait for a lost machine's port");
+    world_close(&w);
+    open_two(&w, &clock);
+    run(&w, "%%distribute -r 2-3\npass");
+    captured(&w, "{\"names\": []}");
+    pass(&w, START_LIMIT_NS + NS_PER_S);
+    ok(is_over(&w, "h1, the machine of rank 0, did not say in 120 s which port is free"),
+       "nor for ever for one that is silent");
+    world_close(&w);
+}
+
 static void lost_while_stopping(void)
 {
     struct clock clock;
@@ -429,6 +452,7 @@ int main(void)
 
     if (random_open(&err) < 0)
         abort();
+    the_machine_of_rank_0();
     lost_while_running();
     replaced();
     full();
