@@ -45,6 +45,8 @@ static void terminate_begin(struct cell *c)
         cell_fail(c, "RuntimeError", "out of memory");
     } else if (ranks_count(&which)) {
         end(c, &which);
+    } else if (group_stops(g)) { /* an earlier cell has told them to end, and waits no more */
+        stop_killed(c, STOP_GRACE_MS * NS_PER_MS);
     }
     ranks_release(&which);
 }

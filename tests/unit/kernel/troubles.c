@@ -403,6 +403,24 @@ static void ranks_of_another_cell_do_not_come_up(void)
     world_close(&w);
 }
 
+static void nobody_waits_for_ranks_that_do_not_end(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open_idle(&w, &clock);
+    run(&w, "%ranks stop");
+    dispatch_interrupt(w.nb);
+    buf_clear(&w.log);
+    run(&w, "%%distribute -n 2 --fresh\npass");
+    captured(&w, "{\"names\": []}");
+    ok(w.nb->cells && !times(&w, "send START"), "--fresh waits for ranks that are ending");
+    pass(&w, STOP_GRACE_MS * NS_PER_MS + LEFT_BEHIND_NS + NS_PER_S);
+    ok(logged(&w, "rank 0 (pid ") && logged(&w, "is left behind") && times(&w, "send START") == 1,
+       "but not for ever, whichever cell has told them to end");
+    world_close(&w);
+}
+
 static void ranks_of_a_failed_cell_end_late(void)
 {
     struct clock clock;
@@ -507,6 +525,7 @@ int main(void)
     interrupted_values();
     home_dies_while_its_call_waits();
     ranks_of_another_cell_do_not_come_up();
+    nobody_waits_for_ranks_that_do_not_end();
     ranks_of_a_failed_cell_end_late();
     a_capture_that_cannot_be_read();
     calls();
