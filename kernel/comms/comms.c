@@ -63,8 +63,11 @@ struct page_comm *comms_find(const struct comm_table *t, struct slice id)
 struct page_comm *comms_open(struct comm_table *t, struct slice id, struct slice target,
                              uint32_t worker)
 {
-    struct page_comm *old = comms_find(t, id), *c = calloc(1, sizeof *c), **at = bucket_of(t, id);
+    struct page_comm *old = comms_find(t, id), *c, **at = bucket_of(t, id);
 
+    if (memchr(id.p, '\0', id.n)) /* no client makes such an id; the table's are C strings */
+        return NULL;
+    c = calloc(1, sizeof *c);
     if (old)
         comms_close(t, old);
     if (!c || !(c->id = slice_copy(id)) || !(c->target = slice_copy(target))) {

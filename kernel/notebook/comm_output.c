@@ -148,7 +148,7 @@ static void opened(struct notebook *nb, uint32_t worker, const json_t *content,
     if (c)
         comms_copy(nb->comms.table, c, json_object_get(content, "data"), p->buffers, p->n, true);
     else
-        log_error("comms", "a comm is not noted: out of memory");
+        log_error("comms", "a comm is not noted: out of memory, or its id has a NUL");
 }
 
 /* true: it waits. */

@@ -280,7 +280,7 @@ static bool open_one(struct notebook *nb, struct request *r, struct slice id)
                                            ours ? 0 : SPAN_WORKER_HOME);
 
     if (!c)
-        log_error("comms", "a comm is not noted: out of memory");
+        log_error("comms", "a comm is not noted: out of memory, or its id has a NUL");
     if (!ours)
         return false;
     control(nb, r, id, "");

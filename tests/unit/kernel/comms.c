@@ -240,8 +240,19 @@ static void texts(void)
     comms_destroy(t);
 }
 
+static void odd_ids(void)
+{
+    struct comm_table *t = comms_create();
+
+    ok(!comms_open(t, slice_of("a\0b", 3), slice_text("x"), 2), "an id with a NUL is refused");
+    ok(comms_open(t, slice_of("", 0), slice_text("x"), 2) && comms_find(t, slice_text("")),
+       "an empty one is an id");
+    comms_destroy(t);
+}
+
 int main(void)
 {
+    odd_ids();
     table();
     copies();
     too_much();
