@@ -412,8 +412,14 @@ void home_execute(struct notebook *nb, struct subshell *s, struct request *r, un
 
 void home_fail(struct notebook *nb, const json_t *error)
 {
-    while (nb->home.asked)
-        asked_fail(nb, asked_take(nb, nb->home.asked->cell), error);
+    struct asked *last = nb->home.asked, *a = NULL;
+
+    while (last && last->next)
+        last = last->next;
+    while (nb->home.asked && a != last) { /* those that come meanwhile are for the next home */
+        a = nb->home.asked;
+        asked_fail(nb, asked_take(nb, a->cell), error);
+    }
 }
 
 void home_disown(struct notebook *nb)

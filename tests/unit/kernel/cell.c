@@ -48,6 +48,16 @@ static void home_dies(void)
     ok(in_order(&w, "reply execute_reply", "idle") && !w.nb->home.executing,
        "the cell is over and was answered");
     world_close(&w);
+
+    world_open(&w, &clock);
+    ready(&w, SPAN_WORKER_HOME);
+    run(&w, "crash()");
+    buf_clear(&w.log);
+    w.asks = "x";
+    exited(&w, SPAN_WORKER_HOME, 1, 11);
+    ok(logged(&w, "drain") && w.nb->home.asked && !times(&w, "reply complete_reply"),
+       "what is asked before the client has read of the death is for the new home");
+    world_close(&w);
 }
 
 static void the_thread_that_crashed_comes_first(void)

@@ -129,6 +129,13 @@ static void out_drain(void *arg)
     note(w, "drain");
     if (code)
         run(w, code);
+    if (w->asks) {
+        char content[128];
+
+        snprintf(content, sizeof content, "{\"code\":\"%s\",\"cursor_pos\":1}", w->asks);
+        w->asks = NULL;
+        ask(w, "complete_request", content);
+    }
     if (w->deletes) {
         char content[128];
 

@@ -39,6 +39,7 @@ struct world {
     unsigned leave;       /* but for so many first */
     const char *client;   /* who asks; NULL: always the same one */
     const char *arrives;  /* code of a cell that arrives while the shell is drained; once */
+    const char *asks;     /* code of a complete_request that arrives then; once */
     const char *deletes;  /* id of a subshell whose deletion arrives then; once */
     void (*own)(bool on); /* told when what allocates is the double itself; or NULL */
     unsigned place[WORLD_WORKERS]; /* node of each worker */
