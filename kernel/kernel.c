@@ -336,9 +336,16 @@ static long starter(void)
 
 static int watch_parent(struct kernel *k, struct err *err)
 {
-    const long pid = starter();
+    long pid = starter();
 
     k->parent_fd = -1;
+    if (pid > 1 && kill((pid_t)pid, 0) < 0 && errno == ESRCH) {
+        log_warn("kernel",
+                 "JPY_PARENT_PID=%ld is no process here, as on another machine or in a container: "
+                 "the kernel ends with the program that has started it",
+                 pid);
+        pid = (long)getppid();
+    }
     if (pid <= 1)
         return 0;
     k->parent_pid = (pid_t)pid;
@@ -488,8 +495,8 @@ void kernel_destroy(struct kernel *k)
     watch_stop(k->parent);
     watch_stop(k->tick);
     engines_destroy(k->engines);
+    dispatch_destroy(k->notebook); /* drops blobs that agents have */
     agents_destroy(k->agents);
-    dispatch_destroy(k->notebook);
     channels_destroy(k->channels);
     fd_close(&k->parent_fd);
     if (k->folder)

@@ -11,7 +11,8 @@ import tempfile
 
 import processes
 import pytest
-from client import values
+from client import KERNEL, values
+from jupyter_client.kernelspec import get_kernel_spec
 from packages import needs
 from processes import wait_until
 
@@ -282,6 +283,28 @@ def test_the_kernel_ends_when_its_parent_dies(fresh, tmp_path):
         assert processes.gone(marker) == []
     finally:
         processes.kill_all(marker)
+
+
+def test_a_kernel_whose_starter_is_not_on_this_machine_stays(tmp_path):
+    """As of a kernelspec that begins with srun, or in a container that gets the environment."""
+    import subprocess
+    import time
+
+    from jupyter_client.connect import write_connection_file
+
+    path, _ = write_connection_file(str(tmp_path / "kernel.json"))
+    argv = get_kernel_spec(KERNEL).argv
+    kernel = subprocess.Popen([word.replace("{connection_file}", path) for word in argv], stderr=subprocess.PIPE, text=True,
+                              env=dict(os.environ, JPY_PARENT_PID="4194304", CELLSPAN_LOG="warn"))  # the largest there is, plus 1
+    try:
+        assert "JPY_PARENT_PID=4194304 is no process here" in kernel.stderr.readline()
+        end = time.monotonic() + 3  # it looked each second
+        while time.monotonic() < end:
+            assert kernel.poll() is None
+            time.sleep(0.1)
+    finally:
+        kernel.terminate()
+        assert kernel.wait(30) == 0
 
 
 def test_sigterm_ends_the_kernel_and_all_that_came_of_it(fresh):
