@@ -195,10 +195,13 @@ static bool begins_cell(const struct span *head, struct slice msg)
 {
     struct span m;
     struct err unused = { "" };
+    bool executes;
 
-    return head->kind == SPAN_RUN ||
-           (head->kind == SPAN_REQUEST && span_decode(&m, msg.p, msg.n, &unused) == 0 &&
-            slice_is(m.v[F_REQUEST_TYPE].s, "execute_request"));
+    if (head->kind != SPAN_REQUEST || span_decode(&m, msg.p, msg.n, &unused) < 0)
+        return head->kind == SPAN_RUN;
+    executes = slice_is(m.v[F_REQUEST_TYPE].s, "execute_request");
+    span_release(&m);
+    return executes;
 }
 
 void relay_down(struct worker *w, const struct span *head, struct slice msg)

@@ -86,11 +86,12 @@ void relay_pipe(void *worker, int fd, unsigned events)
         pipes_end(s);
         return;
     }
-    if (w->role != WORKER_ZYGOTE && read_some(w) < 0 && !(events & LOOP_HANGUP))
-        return; /* there are more messages that were sent before these bytes */
+    const bool comes_first = /* there are more messages that were sent before these bytes */
+        w->role != WORKER_ZYGOTE && read_some(w) < 0 && !(events & LOOP_HANGUP);
+
     if (w->state.gone || s->fd < 0)
         return;
-    if (w->pipes.drains == drains) /* else a message has had the counted bytes read */
+    if (!comes_first && w->pipes.drains == drains) /* else they were read for a message */
         pipes_read(s, waiting < PIPES_READ_SIZE ? waiting : PIPES_READ_SIZE);
     worker_watch(w);
 }
