@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "base/utf8.h"
+
 static bool plain(const char *word)
 {
     static const char safe[] =
@@ -67,11 +69,14 @@ int option_line_write(struct buf *out, const char *magic, char *const *word, siz
     int rc = buf_addf(&line, "%%%s", magic);
 
     for (size_t i = 0; i < n && rc == 0; i++) {
-        if (strpbrk(word[i], "\r\n")) {
+        const char *bad = strpbrk(word[i], "\r\n")              ? "holds a line break"
+                          : !utf8_is_valid(slice_text(word[i])) ? "is not UTF-8"
+                                                                : NULL;
+
+        if (bad) {
             buf_release(&line);
-            return err_set(err,
-                           "argument %zu holds a line break, which can't be passed on; take it out",
-                           i + 1);
+            return err_set(err, "argument %zu %s, which can't be passed on; %s", i + 1, bad,
+                           strpbrk(word[i], "\r\n") ? "take it out" : "rename it");
         }
         if ((rc = buf_add(&line, " ", 1)) == 0)
             rc = word_quote(&line, word[i]);
