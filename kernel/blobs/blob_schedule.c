@@ -396,6 +396,22 @@ static void link_failed(struct blob_schedule *s, struct direct_link *link, struc
     }
 }
 
+/* What goes through the kernel since the link failed goes on over the new one, if its sender has
+ * all of it. */
+static void take_back(struct blob_schedule *s, const struct direct_link *link,
+                      const struct blob_entry *e, struct replica *r)
+{
+    const struct replica *from = blob_entry_at(e, link->sender);
+
+    if (e->size < BLOB_CHAIN_SIZE || r->complete || !r->by_kernel || r->in_stream || !from ||
+        !from->complete)
+        return;
+    if (r->sender != link->sender)
+        blob_send_ack(s, e, r->sender, r->node, e->size); /* so that it stops */
+    r->sender = link->sender;
+    r->by_kernel = r->started = false;
+}
+
 static void link_up(struct blob_schedule *s, struct direct_link *link)
 {
     if (link->anew)
@@ -405,6 +421,8 @@ static void link_up(struct blob_schedule *s, struct direct_link *link)
     for (size_t i = 0; i < s->table.n; i++) {
         struct replica *r = blob_entry_at(&s->table.entry[i], link->receiver);
 
+        if (r && link->anew)
+            take_back(s, link, &s->table.entry[i], r);
         if (r && r->sender == link->sender)
             blob_route_begin(s, &s->table.entry[i], r);
     }

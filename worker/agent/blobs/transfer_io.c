@@ -122,7 +122,10 @@ static void check(void *arg)
 {
     struct transfer_io *t = arg;
 
-    transfers_check(t->transfers, SILENT_NS);
+    if (t->config.kernel->uplink && uplink_is_cut_off(t->config.kernel->uplink))
+        transfers_stand_still(t->transfers);
+    else
+        transfers_check(t->transfers, SILENT_NS);
     if (!transfers_is_idle(t->transfers)) {
         loop_timer_again(t->check, CHECK_NS);
         return;

@@ -13,13 +13,15 @@
 #include "worker/agent/blobs/transfer_table.h"
 
 #define CHUNKS_PER_TURN 4u
-#define HEAD_MAX        128u /* bytes; more than a CHUNK needs beside its data */
+#define LATE_NS         (4 * NS_PER_S) /* checks are a second apart, unless this process stood still */
+#define HEAD_MAX        128u           /* bytes; more than a CHUNK needs beside its data */
 #define MIB_OF(bytes)   (((bytes) + (1u << 20) - 1) >> 20)
 
 struct transfers {
     struct blobs *blobs; /* borrowed */
     struct transfers_ops ops;
     struct transfer_table table;
+    uint64_t checked_ns; /* when transfers_check() was called */
 };
 
 struct transfers *transfers_create(struct blobs *blobs, const struct transfers_ops *ops,
@@ -482,10 +484,23 @@ void transfers_unlinked(struct transfers *c, uint32_t link, const char *why)
         ;
 }
 
+void transfers_stand_still(struct transfers *c)
+{
+    const uint64_t now = clock_now(c->ops.clock);
+
+    c->checked_ns = now;
+    for (struct transfer *t = c->table.first; t; t = t->next)
+        for (struct receiver *r = t->receiver; r; r = r->next)
+            r->since_ns = now;
+}
+
 void transfers_check(struct transfers *c, uint64_t limit_ns)
 {
     const uint64_t now = clock_now(c->ops.clock);
 
+    if (now - c->checked_ns > LATE_NS) /* answers may be there that nobody has read */
+        transfers_stand_still(c);
+    c->checked_ns = now;
     while (now > limit_ns && cut_first(c, TRANSFERS_KERNEL, now - limit_ns, "it does not answer"))
         ;
 }

@@ -69,7 +69,9 @@ bool transfers_is_idle(const struct transfers *c); /* there is no transfer */
  * turn of the loop. */
 bool transfers_work(struct transfers *c);
 /* Cuts off receivers that have not answered for `limit_ns`, and tells the kernel. To be called
- * about once a second. */
+ * about once a second. Time in which this process did not run does not count. */
 void transfers_check(struct transfers *c, uint64_t limit_ns);
+/* Instead of that while this machine is cut off: what is silent then counts from the last call. */
+void transfers_stand_still(struct transfers *c);
 
 #endif

@@ -145,9 +145,14 @@ static bool is_moving(void *arg)
     return peers_moving(((struct uplink *)arg)->peers);
 }
 
+bool uplink_is_cut_off(const struct uplink *u)
+{
+    return u->cut_ns != 0;
+}
+
 static bool is_cut_off(void *arg) /* the attempts have an end of their own */
 {
-    return ((struct uplink *)arg)->cut_ns != 0;
+    return uplink_is_cut_off(arg);
 }
 
 static void on_silence(void *arg)

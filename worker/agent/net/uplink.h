@@ -74,6 +74,8 @@ MUST_USE int uplink_give_peer(struct uplink *u, uint32_t node, struct buf *msg, 
 struct slice uplink_next_key(const struct uplink *u);
 /* the kernel has answered HELLO, with WELCOME or REFUSE */
 bool uplink_is_welcome(const struct uplink *u);
+/* its connection has ended or is silent, and it dials the kernel anew */
+bool uplink_is_cut_off(const struct uplink *u);
 /* true: a silent kernel is not given up at once. The kernel waits for this agent longer than it
  * takes to notice its silence, and the agent waits for the kernel in the same way. */
 bool uplink_outlasts(const struct uplink *u);
