@@ -48,7 +48,7 @@ from client import KERNEL, Notebook  # noqa: E402  (after the environment that i
 from commands import cellspan  # noqa: E402, F401
 from engines import hosts, slurm, slurm_on_hosts  # noqa: E402, F401  (fixtures)
 from launches import launch  # noqa: E402, F401
-from torch_users import beforehand, used_by_file, used_by_test  # noqa: E402
+from torch_users import beforehand, used_by_file, used_by_sharing, used_by_test  # noqa: E402
 
 # A shell starts background jobs with SIGINT ignored, and kernels would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -58,6 +58,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "limit(seconds): how long the test may take")
     config.addinivalue_line("markers", "gpu: needs real GPUs; runs only where CELLSPAN_TEST_GPUS is set (tests/gpu/run)")
     config.addinivalue_line("markers", "doubles: one of those cases that the doubles of the driver's libraries can play as well")
+    config.addinivalue_line("markers", "only_names: has names of packages in its text, but uses none: torch_users.py")
     config.addinivalue_line("markers", "soak: takes minutes; runs only where CELLSPAN_TEST_SOAK is set (tests/soak)")
     config.addinivalue_line("markers", "clients: a program of others, Lightning or torch.compile, which take long; tests/clients runs them")
 
@@ -124,20 +125,20 @@ class Shared:
 @pytest.fixture(scope="module", autouse=True)
 def kernels_of_the_file(request):
     with pytest.MonkeyPatch.context() as patch:
-        beforehand(patch, used_by_file(request))
+        beforehand(patch, used_by_file(request.path))
         yield
 
 
 @pytest.fixture(autouse=True)
 def kernels_of_the_test(request, kernels_of_the_file):
     with pytest.MonkeyPatch.context() as patch:
-        beforehand(patch, used_by_test(request))
+        beforehand(patch, used_by_test(request.node))
         yield
 
 
 @pytest.fixture(scope="module")
 def shared_notebook(request):
-    shared = Shared(used_by_file(request), getattr(request.module, "BEFOREHAND", ""), getattr(request.module, "NOTEBOOK", Notebook))
+    shared = Shared(used_by_sharing(request), getattr(request.module, "BEFOREHAND", ""), getattr(request.module, "NOTEBOOK", Notebook))
     yield shared
     shared.close()
 
@@ -155,6 +156,14 @@ def paged():
 def nb(shared_notebook):
     """A notebook on the module's kernel: for tests that leave it as it was."""
     return shared_notebook.get()
+
+
+@pytest.fixture
+def clean(nb):
+    """A notebook on the module's kernel, where no rank is and no name that a test before has made."""
+    nb.ok("%ranks stop")
+    nb.ok("%reset_selective -f .")  # %reset also takes what multiprocessing needs of the module __main__
+    return nb
 
 
 @pytest.fixture

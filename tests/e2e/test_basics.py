@@ -141,6 +141,7 @@ def test_completion_knows_variables_attributes_and_types(nb):
     assert any("first_key" in m for m in complete("wonderful_value['fi")["matches"])
 
 
+@pytest.mark.only_names
 def test_completion_offers_what_is_public_in_cellspan(nb):
     def matches(code):
         return [m.lstrip(".") for m in nb.request("complete_request", {"code": code, "cursor_pos": len(code)})["matches"]]

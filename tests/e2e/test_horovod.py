@@ -207,6 +207,7 @@ def test_installed_names_are_found_at_home_and_on_ranks(fresh):
     assert not os.path.exists(folder)
 
 
+@pytest.mark.only_names
 def test_the_real_one_is_used_if_it_is_wanted(fresh, tmp_path):
     """A package that is named horovod stands for it."""
     package = tmp_path / "horovod" / "torch"

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 
+import pytest
 from client import rank_values
 
 WHO = "(cellspan.rank(), cellspan.world_size(), cellspan.local_rank())"
@@ -47,6 +48,7 @@ def test_a_plain_process_is_a_world_of_one(nb):
     assert run.stdout == "(0, 1, 0)\n"
 
 
+@pytest.mark.only_names
 def test_names_complete_and_the_version_is_there(nb):
     nb.ok("import cellspan")
     assert nb.ok("import re; bool(re.fullmatch(r'[0-9]+(\\.[0-9]+)+.*', cellspan.__version__))").value == "True"

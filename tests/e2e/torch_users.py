@@ -4,7 +4,7 @@ name. Who uses a package that imports numpy uses numpy.
 
 Kernels import torch beforehand, where it is installed, and so does each of their machines: that takes a processor a second or two. numpy
 takes a quarter of a second, on ranks and at home together. Those of tests that never use them don't. Tests of what starts with every
-rank, with torch imported, have the word in their text.
+rank, with torch imported, have the word in their text. The mark `only_names` is for those that have the word and use nothing.
 
 A rank's first optimizer or DistributedDataParallel imports torch._dynamo: that takes a processor more than a second, on each rank.
 The kernel that tests of a file share does that once where the file has BEFOREHAND = "torch._dynamo".
@@ -48,19 +48,26 @@ def used_by_text(text):
     return {package for package, word in WORDS.items() if word.search(text)}
 
 
-def used_by_file(request):
-    """Those that tests of a fixture's file use."""
-    return used_by_text(pathlib.Path(request.path).read_text(encoding="utf-8"))
+def used_by_file(path):
+    """Those that tests of a file use."""
+    return used_by_text(pathlib.Path(path).read_text(encoding="utf-8"))
 
 
-def used_by_test(request):
-    """Those that the test of a fixture's request uses."""
-    item = request.node
+def used_by_sharing(request):
+    """Those that the tests use that share the kernel of the fixture's file."""
+    return set().union(*(used_by_test(item) for item in request.session.items
+                         if item.path == request.path and request.fixturename in item.fixturenames))
+
+
+def used_by_test(item):
+    """Those that a test uses."""
+    if item.get_closest_marker("only_names"):
+        return set()
     fixtures = [definition.func for name in item.fixturenames for definition in item._fixtureinfo.name2fixturedefs.get(name, ())
                 if definition.func.__module__ == item.module.__name__]
     given = item.callspec.params if hasattr(item, "callspec") else ""
     text = "%s %s" % (item.fixturenames, given)
-    return {package for package in used_by_file(request)
+    return {package for package in used_by_file(item.path)
             if WORDS[package].search(text) or any(mentions(function, WORDS[package]) for function in (item.function, *fixtures))}
 
 
