@@ -14,7 +14,7 @@ import textwrap
 
 import processes
 import pytest
-from client import all_print, by_rank, values
+from client import Notebook, all_print, by_rank, values
 from engines import HOST_TOOLS, Hosts, bring_up
 from packages import needs
 
@@ -79,6 +79,26 @@ def book(gpus, fresh):
     return lambda **more: fresh(env=dict(gpus.environment, **more))
 
 
+@pytest.fixture(scope="module")
+def lent(tmp_path_factory, doubles):
+    """A notebook on such a machine for tests that share it, and the machine."""
+    machine = Machine(tmp_path_factory.mktemp("machine"), doubles)
+    nb = Notebook(env=dict(machine.environment, CELLSPAN_PRELOAD=""))
+    yield nb, machine
+    nb.close()
+    assert not nb.left
+
+
+@pytest.fixture
+def four(lent):
+    """The shared notebook on a machine with four GPUs, without ranks and names."""
+    nb, machine = lent
+    machine.set("count 4")
+    nb.ok("%ranks stop")
+    nb.ok("%reset_selective -f .")
+    return nb
+
+
 def refused(cell, *texts):
     cell.assert_error("UsageError")
     for text in texts:
@@ -103,8 +123,8 @@ def measured(nb, *patterns):
 # ---- who gets which
 
 
-def test_local_rank_is_the_number_of_the_ranks_gpu(book):
-    nb = book()
+def test_local_rank_is_the_number_of_the_ranks_gpu(four):
+    nb = four
     rows = values(nb.ok(WHERE % "-n gpu"))
     assert [row[:2] for row in rows] == [[str(k), str(k)] for k in range(4)]
     assert len({row[2] for row in rows}) == 1, "all see the same"
@@ -113,12 +133,12 @@ def test_local_rank_is_the_number_of_the_ranks_gpu(book):
     assert values(nb.ok("%%distribute --gather\n" + OWN + "own()")) == [[0], [1], [2], [3]]
 
 
-def test_a_world_is_as_large_as_there_are_gpus(book):
-    assert values(book().ok("%%distribute --gather\nimport os\nos.environ['WORLD_SIZE']")) == ["4"] * 4
+def test_a_world_is_as_large_as_there_are_gpus(four):
+    assert values(four.ok("%%distribute --gather\nimport os\nos.environ['WORLD_SIZE']")) == ["4"] * 4
 
 
-def test_each_rank_gets_as_many_as_it_asks_for(book):
-    nb = book()
+def test_each_rank_gets_as_many_as_it_asks_for(four):
+    nb = four
     assert values(nb.ok("%%distribute --gpus 2 --gather\n" + OWN + "own(2)")) == [[0, 1], [2, 3]]
     refused(nb.run("%%distribute -n 3\n1"), "-n 3: there are 4 GPUs", "with 2 each")
     refused(nb.run("%%distribute --gpus 1\n1"), "--gpus 1: ranks 0-1 were started with 2 GPUs each", "--fresh")
@@ -127,8 +147,8 @@ def test_each_rank_gets_as_many_as_it_asks_for(book):
     assert values(nb.ok("%%distribute -n gpu --gpus 1 --fresh --gather\n" + OWN + "own()")) == [[0], [1], [2], [3]]
 
 
-def test_ranks_see_their_own_alone_where_that_is_asked_for(book):
-    nb = book()
+def test_ranks_see_their_own_alone_where_that_is_asked_for(four):
+    nb = four
     assert [row[1:] for row in values(nb.ok(WHERE % "--gpus own"))] == [[str(k), str(k)] for k in range(4)]
     refused(nb.run("%%distribute --gpus 1\n1"), "--gpus 1: ranks 0-3 were started with GPUs that no other rank sees", "--fresh")
     assert [row[2] for row in values(nb.ok(WHERE % "--gpus 2,own --fresh -n 2"))] == ["0,1", "2,3"]
@@ -143,8 +163,8 @@ def test_ranks_that_start_without_since_the_driver_fails_say_so(book, gpus):
     assert "could not be listed (" in cell.stderr, (cell.stderr, cell.stdout)
 
 
-def test_ranks_do_without_where_that_is_asked_for(book):
-    nb = book()
+def test_ranks_do_without_where_that_is_asked_for(four):
+    nb = four
     assert {row[2] for row in values(nb.ok(WHERE % "-n 6 --no-gpu"))} == {""}
     refused(nb.run("%%distribute -n gpu\n1"), "ranks 0-5 were started without GPUs", "--fresh")
     assert len(values(nb.ok(WHERE % "-n gpu --fresh"))) == 4
@@ -152,10 +172,10 @@ def test_ranks_do_without_where_that_is_asked_for(book):
     assert {row[2] for row in values(nb.ok(WHERE % "-n 2 --no-gpu --fresh"))} == {""}
 
 
-def test_a_script_uses_the_gpus_of_the_ranks_beside_it(book, tmp_path):
+def test_a_script_uses_the_gpus_of_the_ranks_beside_it(four, tmp_path):
     script = tmp_path / "sees.py"
     script.write_text("import os\nprint(os.environ['CUDA_VISIBLE_DEVICES'], os.environ.get('CELLSPAN_LOCAL_GPUS'), os.environ.get('CELLSPAN_GPUS'))\n")
-    nb = book()
+    nb = four
     has = {row[1]: row[2] for row in values(nb.ok(WHERE % "-n 2"))}
     said = by_rank(nb.ok("%%distribute %s" % script).stdout)
     assert said == {0: ["%s 0 1" % has["0"]], 1: ["%s 1 1" % has["1"]]}
@@ -167,8 +187,8 @@ def test_a_script_uses_the_gpus_of_the_ranks_beside_it(book, tmp_path):
     assert len(by_rank(nb.ok("%%distribute -n gpu %s" % script).stdout)) == 4
 
 
-def test_ranks_keep_what_they_hold_of_gpus_and_it_is_said(book, tmp_path):
-    nb = book()
+def test_ranks_keep_what_they_hold_of_gpus_and_it_is_said(four, tmp_path):
+    nb = four
     script = tmp_path / "runs.py"
     script.write_text("print('runs')\n")
     nb.ok("%%distribute -n 2\nimport os, types, sys\n"
@@ -183,9 +203,9 @@ def test_ranks_keep_what_they_hold_of_gpus_and_it_is_said(book, tmp_path):
     assert nb.ok("%%distribute --gather\ncuda.emptied").value == "[2, 2]"
 
 
-def test_a_gpu_for_one_process_alone_is_not_used_twice(book, gpus):
-    gpus.set("count 2", "exclusive 1")
-    nb = book()
+def test_a_gpu_for_one_process_alone_is_not_used_twice(lent, four):
+    lent[1].set("count 2", "exclusive 1")
+    nb = four
     assert nb.ok("%%distribute -n 2 --beside\n1").value == "1"
     nb.ok("%%distribute -n 2\n1")
     evalue = nb.run("%%distribute --beside\n1").assert_error("RankNotStarted").reply["evalue"]
@@ -195,8 +215,8 @@ def test_a_gpu_for_one_process_alone_is_not_used_twice(book, gpus):
     assert nb.ok("%%distribute -n 2 --beside\n1").value == "1"
 
 
-def test_a_distributor_counts_the_gpus_of_the_machine(book):
-    nb = book()
+def test_a_distributor_counts_the_gpus_of_the_machine(four):
+    nb = four
     nb.ok("from cellspan.torch import TorchDistributor\nimport os\ndef own(): return os.environ['CELLSPAN_LOCAL_GPUS']")
     cell = nb.ok("made = TorchDistributor(6)\nmade.num_processes, made.num_tasks, made.run(own)")
     assert cell.value == "(4, 4, '0')" and "available GPUs on the driver, which is 4." in cell.stderr, cell.shown
@@ -205,14 +225,14 @@ def test_a_distributor_counts_the_gpus_of_the_machine(book):
     assert nb.ok("TorchDistributor(2, local_mode=False).run(own)").value == "'0,1'"
 
 
-def test_too_few_are_counted_and_what_helps_is_said(book):
-    nb = book()
+def test_too_few_are_counted_and_what_helps_is_said(four):
+    nb = four
     refused(nb.run("%%distribute -n 5\n1"), "-n 5: there are 4 GPUs", "for 5 ranks", "--no-gpu", "--share")
     assert nb.ok("%%distribute -n 4\n1").value == "1"
 
 
-def test_a_rank_that_comes_anew_takes_its_place_again(book):
-    nb = book()
+def test_a_rank_that_comes_anew_takes_its_place_again(four):
+    nb = four
     nb.ok("%%distribute -n 2\nimport os")
     nb.ok("%%distribute -n 4\nimport os")
     assert values(nb.ok("%%distribute --gather\n" + OWN + "own()")) == [[0], [1], [2], [3]]
@@ -236,9 +256,9 @@ for call, _ in torch.cuda._queued_calls:
 (taken, torch.cuda.is_initialized())"""
 
 
-def test_instances_are_gpus_of_their_own(book, gpus, torch):
-    gpus.set("count 1", "mig 0 3")
-    nb = book()
+def test_instances_are_gpus_of_their_own(lent, four, torch):
+    lent[1].set("count 1", "mig 0 3")
+    nb = four
     rows = values(nb.ok(WHERE % "-n gpu"))
     assert len({row[2] for row in rows}) == 3 and all(re.fullmatch(r"MIG-[^,]+", row[2]) for row in rows)
     assert [row[1] for row in rows] == ["0", "1", "2"]
@@ -247,8 +267,8 @@ def test_instances_are_gpus_of_their_own(book, gpus, torch):
     assert one == [([0], 0, 1)] * 3
 
 
-def test_plain_cuda_is_the_own_gpu(book, torch):
-    cell = book().ok(TAKEN.replace("--gather", "-n 4 --gather"))
+def test_plain_cuda_is_the_own_gpu(four, torch):
+    cell = four.ok(TAKEN.replace("--gather", "-n 4 --gather"))
     assert values(cell) == [([k], False) for k in range(4)]
 
 
@@ -310,9 +330,9 @@ def test_on_a_hub_ranks_hold_gpus_for_a_quarter_of_an_hour(book, tmp_path):
 # ---- what is told
 
 
-def test_the_table_and_the_live_status_tell_of_gpus(book, gpus, tmp_path):
-    gpus.set("count 4", "memory 1 40000", "use 1 87", "process 1 1 30000")
-    nb, go = book(), tmp_path / "go"
+def test_the_table_and_the_live_status_tell_of_gpus(lent, four, tmp_path):
+    lent[1].set("count 4", "memory 1 40000", "use 1 87", "process 1 1 30000")
+    nb, go = four, tmp_path / "go"
     nb.ok("%%distribute -n 2\nimport os, time")
     measured(nb, r"39 GiB.* 80 GiB", "87", r"'s \S+ 29 GiB ")
     others = "import cellspan\n[row.get('gpu_others') for row in cellspan.group().ranks()]"
@@ -333,13 +353,13 @@ def in_time(run):
     return cell
 
 
-def test_an_xid_is_named_in_the_death_certificate(book, gpus):
-    nb = book()
+def test_an_xid_is_named_in_the_death_certificate(lent, four):
+    nb = four
 
     def die(k):
         nb.ok("%%distribute -n 2\nimport os, signal")
         measured(nb)  # and so the agent has noted what happened before
-        gpus.set("count 4", *["xid 1 79"] * k)  # one more than there were
+        lent[1].set("count 4", *["xid 1 79"] * k)  # one more than there were
         cell = nb.run("%%distribute\nif os.environ['RANK'] == '1':\n    os.kill(os.getpid(), signal.SIGKILL)")
         return cell.assert_error("RankDied")
 
@@ -356,10 +376,10 @@ raise OutOfMemoryError('CUDA out of memory. Tried to allocate 20.00 GiB')
 """
 
 
-def test_who_fills_a_gpu_is_said_when_its_memory_runs_out(book, gpus):
-    nb = book()
+def test_who_fills_a_gpu_is_said_when_its_memory_runs_out(lent, four):
+    nb = four
     nb.ok("%%distribute -n 2\nimport os")
-    gpus.set("count 4", "memory 1 80000", "process 1 1 70000")
+    lent[1].set("count 4", "memory 1 80000", "process 1 1 70000")
 
     def fill(_):
         measured(nb)

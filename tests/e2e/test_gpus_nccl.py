@@ -14,36 +14,27 @@ from packages import needs
 from test_gpus import HOST, QUICK, SEEN, Machine, book, doubles, gpus  # noqa: F401  (fixtures)
 
 
-def kernel_of_tests(tmp_path_factory, doubles, **env):
-    """A notebook on a machine with four GPUs, for tests that share it: each takes ranks of its own."""
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory, doubles):
+    """A notebook for tests that share it, and its machine."""
     needs("torch")
-    nb = Notebook(env=dict(Machine(tmp_path_factory.mktemp("machine"), doubles).environment, **env))
-    yield nb
+    machine = Machine(tmp_path_factory.mktemp("machine"), doubles)
+    nb = Notebook(env=dict(machine.environment, **QUICK))
+    yield nb, machine
     nb.close()
     assert not nb.left
 
 
-@pytest.fixture(scope="module")
-def kernel(tmp_path_factory, doubles):
-    yield from kernel_of_tests(tmp_path_factory, doubles)
-
-
-@pytest.fixture(scope="module")
-def kernel_that_hangs(tmp_path_factory, doubles):
-    yield from kernel_of_tests(tmp_path_factory, doubles, CELLSPAN_DOUBLE_NCCL="hang")
-
-
 @pytest.fixture
 def four(kernel):
-    kernel.ok("%ranks stop")
-    return kernel
+    """The shared notebook on a machine with four GPUs, and without ranks."""
+    nb, machine = kernel
+    machine.set("count 4")
+    nb.ok("%ranks stop")
+    return nb
 
 
-@pytest.fixture
-def hanging(kernel_that_hangs):
-    """Broadcasts end by themselves on none of its ranks."""
-    kernel_that_hangs.ok("%ranks stop")
-    return kernel_that_hangs
+HANGS = "%%distribute -n 4\nimport os\nos.environ['CELLSPAN_DOUBLE_NCCL'] = 'hang'"  # broadcasts end by themselves on none of these ranks
 
 
 def test_the_check_measures_with_nccl(book):
@@ -54,20 +45,20 @@ def test_the_check_measures_with_nccl(book):
 
 
 @pytest.mark.parametrize("machine, options", [(["count 4"], "-n 2 --share"), (["count 1", "mig 0 2"], "-n gpu")])
-def test_ranks_that_nccl_would_refuse_are_checked_by_tcp(book, gpus, machine, options):
-    gpus.set(*machine)
-    nb = book()
+def test_ranks_that_nccl_would_refuse_are_checked_by_tcp(kernel, four, machine, options):
+    kernel[1].set(*machine)
+    nb = four
     nb.ok("%%%%distribute %s\n1" % options)
     shown = nb.ok("%ranks check", limit=150).shown
     assert "NCCL can't be checked: ranks share GPUs" in shown and "tcp" in shown, shown
 
 
 @pytest.mark.parametrize("env, options", [({}, "--env NCCL_MULTI_RANK_GPU_ENABLE=1"), ({"NCCL_MULTI_RANK_GPU_ENABLE": "1"}, "")])
-def test_ranks_on_one_gpu_use_nccl_where_it_accepts_them(book, gpus, env, options):
+def test_ranks_on_one_gpu_use_nccl_where_it_accepts_them(book, gpus, kernel, four, env, options):
     """Since NCCL 2.30 there is such a setting. Ranks that were started without it don't use NCCL until --fresh."""
-    needs("torch")
-    gpus.set("count 1")
-    nb = book(**env, **QUICK)
+    machine = gpus if env else kernel[1]
+    machine.set("count 1")
+    nb = book(**env, **QUICK) if env else four
     nb.ok(BIG % 7)
     assert values(nb.ok(SEEN.replace("-n 4", "-n 2 --share " + options))) == [(True, 7.0, 2_000_000)] * 2
     assert "all 2 ranks over NCCL" in nb.ok("%ranks check", limit=150).shown
@@ -89,8 +80,8 @@ def test_the_first_cell_that_broadcasts_has_its_settings_in_place(four):
     assert "too late" not in nb.ok("%%distribute --fresh --env NCCL_DEBUG=INFO\n1").stderr
 
 
-def test_after_an_error_that_ends_the_context_it_is_said_which_rank_to_restart(book):
-    nb = book()
+def test_after_an_error_that_ends_the_context_it_is_said_which_rank_to_restart(four):
+    nb = four
     cell = nb.run("%%distribute -n 2\nimport os\nif os.environ['RANK'] == '1':\n"
                   "    raise RuntimeError('CUDA error: device-side assert triggered')")
     cell.assert_error("RuntimeError")
@@ -126,9 +117,8 @@ def test_small_ones_and_those_of_ranks_without_gpus_go_as_ever(four):
     assert values(nb.ok(SEEN.replace("-n 4", "-n 4 --share --fresh"))) == [(False, 7.0, 2_000_000)] * 4
 
 
-def test_what_lies_in_host_memory_is_mapped_by_all_ranks_of_one_machine(book):
-    needs("numpy")
-    nb = book()
+def test_what_lies_in_host_memory_is_mapped_by_all_ranks_of_one_machine(four):
+    nb = four
     nb.ok(HOST % 7)
     assert values(nb.ok(SEEN)) == [(False, 7.0, 2_000_000)] * 4
 
@@ -146,6 +136,7 @@ def test_without_nccl_big_ones_go_as_ever_and_one_line_says_why(book):
 
 
 def test_a_broadcast_that_fails_is_an_error_and_the_next_cell_works(book):
+    """The kernel uses NCCL no more, and is no kernel for other tests."""
     needs("torch")
     nb = book(CELLSPAN_DOUBLE_NCCL="init-error")
     nb.ok(BIG % 7)
@@ -155,10 +146,10 @@ def test_a_broadcast_that_fails_is_an_error_and_the_next_cell_works(book):
     assert values(nb.ok(SEEN)) == [(True, 7.0, 2_000_000)] * 4
 
 
-def test_a_broadcast_that_hangs_can_be_interrupted(hanging):
-    nb = hanging
+def test_a_broadcast_that_hangs_can_be_interrupted(four):
+    nb = four
     nb.ok(BIG % 7)
-    nb.ok("%%distribute -n 4\n1")
+    nb.ok(HANGS)
     cell = nb.start("%%distribute\nlen(big)")
     nb.wait(cell, 60, lambda: "running" in cell.shown and len([
         p for p in processes.marked(nb.marker) if b"libnccl" in processes.read(p, "maps")]) >= 4)  # control may overtake shell
@@ -178,9 +169,10 @@ def listens_for_nccl(pid):
         return False
 
 
-def test_a_rank_that_dies_in_a_broadcast_takes_nobody_along(hanging):
-    nb = hanging
+def test_a_rank_that_dies_in_a_broadcast_takes_nobody_along(four):
+    nb = four
     nb.ok(BIG % 7)
+    nb.ok(HANGS)
     pids = nb.rank_pids(4)
     cell = nb.start("%%distribute\nlen(big)")
     nb.wait(cell, 60, lambda: b"libnccl" in processes.read(pids[3], "maps") and all(map(listens_for_nccl, pids[:3])))
@@ -199,8 +191,8 @@ gpus.nccl()
 """
 
 
-def test_a_failed_rank_aborts_the_communicators_of_the_others(book):
-    nb = book()
+def test_a_failed_rank_aborts_the_communicators_of_the_others(four):
+    nb = four
     nb.ok(COMM + "identity = gpus.unique_id().hex() if rank == 0 else ''")
     identity = ast.literal_eval(nb.ok("%%distribute --gather\nidentity").value)[0]
     nb.ok("identity = %r" % identity)

@@ -68,6 +68,14 @@ def agents(notebook):
             and b"cellspan-launch" not in processes.read(pid, "cmdline")]
 
 
+@pytest.fixture
+def alone(clean):
+    """A notebook on the module's kernel without names, ranks, and agents of the engine."""
+    assert processes.wait_until(lambda: not agents(clean), 60), processes.described(agents(clean))
+    yield clean
+    clean.run("%ranks stop")  # the next test may want them elsewhere
+
+
 def test_ranks_run_where_on_says_and_the_next_cell_is_there_too(nb):
     nb.ok("base = 10")
     assert nb.ok("%%distribute -n 4 --on pair:2\nbase + 1").value == "11"
@@ -124,9 +132,9 @@ def test_another_place_is_refused_with_the_way_out(nb):
     assert "--on pair:3: the ranks are on pair:2 (--fresh" in error.error["evalue"]
 
 
-def test_other_processes_at_another_place_come_after_ranks_stop(fresh):
+def test_other_processes_at_another_place_come_after_ranks_stop(alone):
     """They leave the ranks alone, so --fresh does not go with them."""
-    nb = fresh()
+    nb = alone
     nb.ok("%%distribute -n 2 --on pair:2\n1")
     nb.ok("import os\nfrom cellspan._jobs import launch\ndef there(): return os.environ['GROUP_WORLD_SIZE']")
     for code, error in (("launch(there, n=3, on='pair:3')", "ValueError"), ("%%distribute -n 3 --beside --on pair:3\n1", "UsageError")):
@@ -136,15 +144,16 @@ def test_other_processes_at_another_place_come_after_ranks_stop(fresh):
     assert nb.ok("launch(there, n=3, on='pair:3')").value == "'3'"
 
 
-def test_collectives_span_the_machines_and_end_when_a_rank_fails(nb, torch):
+def test_collectives_span_the_machines_and_end_when_a_rank_fails(fresh, torch):
+    nb = fresh()
     nb.ok("%%distribute -n 4 --on pair:2 --init gloo\nimport os, torch, torch.distributed as dist")
     nb.ok("%%distribute\nt = torch.ones(1)\ndist.all_reduce(t)\nassert t == 4")
     nb.run("%%distribute\nif os.environ['RANK'] == '3':\n    raise ValueError('out')\ndist.all_reduce(t)").assert_error("ValueError")
     assert nb.ok("%%distribute --init gloo\nt = torch.ones(1)\ndist.all_reduce(t)\nint(t)").value == "4"
 
 
-def test_a_machine_that_is_lost_takes_its_ranks_along_and_the_next_cell_works(fresh):
-    nb = fresh()
+def test_a_machine_that_is_lost_takes_its_ranks_along_and_the_next_cell_works(alone):
+    nb = alone
     nb.ok("%%distribute -n 4 --on pair:2\nkept = 1\nimport os, time")
     cell = nb.start("%%distribute\nprint('here', flush=True)\ntime.sleep(1000)")
     nb.wait_ranks(cell, "here")
@@ -188,8 +197,8 @@ def test_an_agent_that_is_told_to_end_says_so(fresh):
     assert "is gone: its agent has got a signal, or what had started it was gone" in cell.shown and "silent" not in cell.stderr, cell.shown
 
 
-def test_without_room_for_its_ranks_all_start_afresh(fresh):
-    nb = fresh()
+def test_without_room_for_its_ranks_all_start_afresh(alone):
+    nb = alone
     assert nb.ok("%%distribute --on pair:2x1 --gather\nimport os\nos.environ['GROUP_RANK']").value == "['0', '1']"
     nb.run("%%distribute -n 3\n1").assert_error("UsageError")
     old = agents(nb)
@@ -207,11 +216,11 @@ __attribute__((constructor)) static void fall(void) { kill(getppid(), SIGKILL); 
 
 
 @pytest.mark.parametrize("number", ["", "-n 1 ", "-n gpu ", "--nproc-per-node 1 "])
-def test_machines_that_are_lost_before_any_rank_starts_are_started_once_more_and_no_oftener(fresh, tmp_path, number):
+def test_machines_that_are_lost_before_any_rank_starts_are_started_once_more_and_no_oftener(alone, tmp_path, number):
     """The agents end when the cell asks for their GPUs."""
     library = str(tmp_path / "libfalls.so")
     subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-o", library, "-"], input=FALLS.encode(), check=True)
-    nb = fresh()
+    nb = alone
     nb.ok("import os\nos.environ['NVML'] = %r" % library)
     cell = nb.run("%%distribute " + number + "--on pair:1\n1", 120)
     cell.assert_error("EngineError")
@@ -222,8 +231,8 @@ def test_machines_that_are_lost_before_any_rank_starts_are_started_once_more_and
     assert nb.ok("%%distribute -n 1\n1", limit=120).value == "1"
 
 
-def test_an_engine_that_refuses_or_is_not_there_is_quoted(fresh):
-    nb = fresh()
+def test_an_engine_that_refuses_or_is_not_there_is_quoted(alone):
+    nb = alone
     refused = nb.run("%%distribute --on pair:bad\n1")
     refused.assert_error("EngineError")
     assert "there is no partition bad" in refused.error["evalue"]
@@ -289,8 +298,8 @@ def test_what_did_not_come_up_is_not_replaced_by_this_machine_in_silence(fresh):
     assert nb.ok("%%distribute -n 2 --on pair:2 --gather\n1").value == "[1, 1]"
 
 
-def test_the_queue_is_shown_and_can_be_left(fresh):
-    nb = fresh()
+def test_the_queue_is_shown_and_can_be_left(alone):
+    nb = alone
     cell = nb.start("%%distribute --on pair:queue\n1")
     nb.wait_shown(cell, "job 7 waits in the queue")
     nb.control("interrupt_request")
@@ -300,8 +309,8 @@ def test_the_queue_is_shown_and_can_be_left(fresh):
     assert nb.ok("1 + 1").value == "2"
 
 
-def test_stop_gives_the_machines_back_and_fresh_moves(fresh):
-    nb = fresh()
+def test_stop_gives_the_machines_back_and_fresh_moves(alone):
+    nb = alone
     nb.ok("%%distribute -n 2 --on pair:2\n1")
     nb.ok("%ranks stop")
     assert processes.wait_until(lambda: not agents(nb), 60), processes.described(agents(nb))
@@ -329,17 +338,18 @@ def test_the_command_takes_on(tmp_path):
     assert processes.gone(marker) == []
 
 
-def test_logs_come_from_every_machine(fresh):
-    nb = fresh()
+def test_logs_come_from_every_machine(alone):
+    nb = alone
     cell = nb.ok("%%distribute -n 4 --on pair\nimport os\nprint('printed by', os.environ['RANK'])")
     logs = nb.ok("%%ranks logs --cell %d" % cell.reply["execution_count"])
     assert by_rank(logs.stdout) == {rank: ["printed by %d" % rank] for rank in range(4)}
     assert nb.ok("%ranks logs -r 3").stdout == "printed by 3\n"
 
 
-def test_a_world_of_its_own_may_be_here(fresh, tmp_path):
+@pytest.mark.only_names
+def test_a_world_of_its_own_may_be_here(alone, tmp_path):
     """--on local with --beside or a script: on this machine, and the ranks stay where they are."""
-    nb = fresh()
+    nb = alone
     nb.ok("%%distribute -n 4 --on pair\nkept = 1\nimport os; mine = os.getpid()")
     nodes = "{row['node'] for row in cellspan.group().ranks()}"
     elsewhere = nb.ok("import cellspan, os\n" + nodes).value
@@ -389,8 +399,8 @@ def test_cellspan_on_says_where_work_for_a_cluster_is(fresh):
     assert wrong.ok("run(on='local')").value == "'1'"
 
 
-def test_gpus_are_wanted_on_the_machines_that_on_names(fresh):
-    nb = fresh()
+def test_gpus_are_wanted_on_the_machines_that_on_names(alone):
+    nb = alone
     nb.ok("import os\nfrom cellspan.torch import DeepspeedTorchDistributor, TorchDistributor\ndef nodes_of(): return os.environ['GROUP_WORLD_SIZE']")
     for made in ("TorchDistributor(2, on='pair:2')", "DeepspeedTorchDistributor(2, on='pair:2')"):
         cell = nb.run("made = %s\nmade.run(nodes_of)" % made)
@@ -400,8 +410,8 @@ def test_gpus_are_wanted_on_the_machines_that_on_names(fresh):
     assert cell.value == "'2'" and "Started distributed training with 2 executor processes" in cell.stderr, cell.shown
 
 
-def test_items_and_parts_reach_the_ranks_of_all_agents(fresh):
-    nb = fresh()
+def test_items_and_parts_reach_the_ranks_of_all_agents(alone):
+    nb = alone
     nb.ok("import cellspan, os\nimport numpy as np\ngroup = cellspan.group(on='pair:2')")
     nb.ok("import tempfile, time; place = tempfile.mkdtemp()\n"
           "def work(a):\n    node = os.environ['GROUP_RANK']\n    open(f'{place}/{node}', 'w').close()\n"

@@ -367,29 +367,40 @@ def test_where_of_a_rank_that_is_not_there_is_a_usage_error(nb):
     assert "4000" in cell.traceback
 
 
-@pytest.mark.limit(300)
-def test_ranks_that_wait_for_another_are_told_about_it():
+@pytest.fixture(scope="module")
+def kernel_with_notices():
+    """Its ranks wait for 2 s before that is told. They have imported what DistributedDataParallel needs, as torch_users.py says."""
     needs("torch")
-    notebook = Notebook(env={"CELLSPAN_HANG_NOTICE": "2"})
-    try:
-        notebook.ok("%%distribute -n 2 --init gloo\nimport torch, torch.distributed as dist\ndist.barrier()", limit=120)
-        cell = notebook.start(
-            "%%distribute -n 2 --init gloo\n" + RANK + "if rank == 1:\n    time.sleep(600)\ndist.all_reduce(torch.ones(1))"
-        )
-        notebook.wait(cell, 100, lambda: "waited in all_reduce" in cell.stderr)
-        assert "rank 0 waited in" in cell.stderr and "but rank 1 is" in cell.stderr, cell.stderr
-        notebook.control("interrupt_request")
-        notebook.wait(cell, 60).assert_error("KeyboardInterrupt")
-        assert cell.stderr.count("waited in") == 1
-    finally:
-        notebook.close()
+    notebook = Notebook(env={"CELLSPAN_HANG_NOTICE": "2", "CELLSPAN_PRELOAD": "torch._dynamo"})
+    yield notebook
+    notebook.close()
+    assert not notebook.left
+
+
+@pytest.fixture
+def noticing(kernel_with_notices):
+    kernel_with_notices.ok("%ranks stop")
+    return kernel_with_notices
 
 
 @pytest.mark.limit(300)
-def test_ranks_that_wait_for_one_that_has_ended_the_cell_do_not_wait_for_ever(fresh):
+def test_ranks_that_wait_for_another_are_told_about_it(noticing):
+    notebook = noticing
+    notebook.ok("%%distribute -n 2 --init gloo\nimport torch, torch.distributed as dist\ndist.barrier()", limit=120)
+    cell = notebook.start(
+        "%%distribute -n 2 --init gloo\n" + RANK + "if rank == 1:\n    time.sleep(600)\ndist.all_reduce(torch.ones(1))"
+    )
+    notebook.wait(cell, 100, lambda: "waited in all_reduce" in cell.stderr)
+    assert "rank 0 waited in" in cell.stderr and "but rank 1 is" in cell.stderr, cell.stderr
+    notebook.control("interrupt_request")
+    notebook.wait(cell, 60).assert_error("KeyboardInterrupt")
+    assert cell.stderr.count("waited in") == 1
+
+
+@pytest.mark.limit(300)
+def test_ranks_that_wait_for_one_that_has_ended_the_cell_do_not_wait_for_ever(noticing):
     """As when shards are uneven: rank 1 has fewer batches. DDP's collectives are launched by C++."""
-    needs("torch")
-    notebook = fresh(env={"CELLSPAN_HANG_NOTICE": "2"})
+    notebook = noticing
     train = ("%%%%distribute -n 3 --init gloo\nimport torch, torch.distributed as dist\n"
              "model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 2))\n"
              "for _ in range(3 + %s):\n    model(torch.ones(4)).sum().backward()\nkept = 7\n")
@@ -403,10 +414,9 @@ def test_ranks_that_wait_for_one_that_has_ended_the_cell_do_not_wait_for_ever(fr
 
 
 @pytest.mark.limit(300)
-def test_ranks_that_get_an_answer_late_are_not_ended(fresh):
+def test_ranks_that_get_an_answer_late_are_not_ended(noticing):
     """torch counts send and recv, so rank 0 has launched more than rank 1, which has ended the cell; and a long backward() is no wait."""
-    needs("torch")
-    notebook = fresh(env={"CELLSPAN_HANG_NOTICE": "2"})
+    notebook = noticing
     cell = notebook.ok(
         "%%distribute -n 3 --init gloo\nimport time, torch, torch.distributed as dist\nrank, one = dist.get_rank(), torch.ones(1)\n"
         "class Slow(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n        return x * 1\n"

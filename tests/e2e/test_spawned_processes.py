@@ -119,8 +119,8 @@ def test_a_large_array_is_there_without_another_copy_in_a_pipe(fresh):
     assert lines[::2] == ["True"] * 4 and open_files[-1] <= max(open_files[:2]), lines
 
 
-def test_what_cannot_travel_is_said(fresh):
-    nb = fresh()
+def test_what_cannot_travel_is_said(clean):
+    nb = clean
     nb.ok(DEFINED + "import threading\nguard = threading.Lock()\nbig = bytes(20 << 20)\ndef guarded(x):\n    with guard:\n        return x\ndef sized(x):\n    return len(big)")
     cell = nb.run("mp.get_context('spawn').Process(target=lambda: 1).start()")
     assert "cellspan.run(f, n=2)" in last(cell) and "%%distribute" in last(cell)
@@ -162,8 +162,8 @@ def together(tmp_path):
 @pytest.mark.limit(300)
 @pytest.mark.parametrize("kind", POOLS)
 @pytest.mark.parametrize("options", ["", "%%distribute -n 2\n"], ids=["home", "ranks"])
-def test_what_came_after_the_pool_is_said(fresh, kind, options, together):
-    nb = fresh()
+def test_what_came_after_the_pool_is_said(clean, kind, options, together):
+    nb = clean
     begin, use = POOLS[kind]
     nb.ok(options + "def scaled_later(x):\n    return x * factor_later\n" + begin, limit=100)
     nb.ok(options + "factor_later = 10")
@@ -201,8 +201,8 @@ def test_what_is_advised_helps(fresh):
     assert "distributed cell" not in last(nb.run("with ctx.Pool(1) as pool:\n    pool.map(sampling, [1])"))
 
 
-def test_a_process_that_ends_while_it_loads_shows_no_frame_of_ours(fresh):
-    nb = fresh()
+def test_a_process_that_ends_while_it_loads_shows_no_frame_of_ours(clean):
+    nb = clean
     nb.ok("import multiprocessing as mp\nclass Bad:\n    def __reduce__(self):\n        return loads, ()\ndef loads():\n    raise KeyboardInterrupt\n"
           "bad = Bad()\ndef reads():\n    return bad")
     cell = nb.ok("process = mp.get_context('spawn').Process(target=reads)\nprocess.start()\nprocess.join()")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 from client import ANSI, all_print, values
 
+BEFOREHAND = "torch._dynamo"  # what the first DistributedDataParallel imports, in seconds: torch_users.py
 IMPORTS = "import cellspan, os, sys\nfrom cellspan.torch import DeepspeedTorchDistributor, TorchDistributor\n"
 FAILED = "TorchDistributor failed during training.View stdout logs for detailed error message."
 CPU = "TorchDistributor(num_processes=2, local_mode=True, use_gpu=False)"
@@ -168,10 +169,10 @@ def test_an_interrupt_and_no_run_on_a_rank(book):
 
 
 @pytest.mark.limit(400)
-def test_a_model_that_outlives_its_process_group_is_freed(fresh):
+def test_a_model_that_outlives_its_process_group_is_freed(book):
     """torch.distributed frees a group of gloo with Python's lock, if it is DistributedDataParallel that frees it."""
-    nb = fresh(env={"CELLSPAN_PRELOAD": "torch._dynamo"})  # what the first such model imports, in seconds
-    nb.ok(IMPORTS + "import torch\n"
+    nb = book
+    nb.ok("import torch\n"
           "def train():\n    import torch.distributed as dist\n    dist.init_process_group('gloo')\n"
           "    wrapped = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2))\n    wrapped(torch.ones(4, 2)).sum().backward()\n"
           "    dist.destroy_process_group()\n    return wrapped.module.weight.grad.sum().item()\n" + CPU + ".run(os.getpid)", limit=120)
@@ -182,7 +183,7 @@ def test_a_model_that_outlives_its_process_group_is_freed(fresh):
 @pytest.mark.limit(400)
 def test_ranks_that_wait_or_die_beside_those_that_stay_are_named(fresh):
     nb = fresh(env={"CELLSPAN_HANG_NOTICE": "2"})
-    nb.ok(IMPORTS + "import signal, time, torch\n"
+    nb.ok(IMPORTS + "import signal, time\n"
           "def meets():\n    import torch.distributed as dist\n    dist.init_process_group('gloo')\n"
           "    if os.environ['RANK'] == '1':\n        time.sleep(600)\n    dist.barrier()\n"
           "def dies():\n    if os.environ['RANK'] == '1':\n        print('last words', file=sys.stderr, flush=True)\n"
