@@ -141,16 +141,26 @@ static void stacks(const struct worker_link *l, const struct packet *p)
     span_release(&m);
 }
 
-static int enqueue(struct worker_link *l, struct packet *p)
+/* Takes the packet, and leaves an empty one. NULL: memory is out, and the packet stays. */
+static struct link_message *message_create(struct packet *p)
 {
     struct link_message *in = malloc(sizeof *in);
+
+    if (!in)
+        return NULL;
+    in->packet = *p;
+    in->next = NULL;
+    *p = (struct packet)PACKET_INIT;
+    return in;
+}
+
+static int enqueue(struct worker_link *l, struct packet *p)
+{
+    struct link_message *in = message_create(p);
     ssize_t n = 1;
 
     if (!in)
         return -1;
-    in->packet = *p;
-    in->next = NULL;
-    *p = (struct packet)PACKET_INIT;
     pthread_mutex_lock(&l->lock);
     if (!l->first && !l->woken)
         n = write(l->wake[1], "", 1);
@@ -165,14 +175,11 @@ static int enqueue(struct worker_link *l, struct packet *p)
 /* The debugger's messages don't wait for the main thread, which may stand at a breakpoint. */
 static int enqueue_debug(struct worker_link *l, struct packet *p)
 {
-    struct link_message *in = malloc(sizeof *in);
+    struct link_message *in = message_create(p);
     bool first;
 
     if (!in)
         return -1;
-    in->packet = *p;
-    in->next = NULL;
-    *p = (struct packet)PACKET_INIT;
     pthread_mutex_lock(&l->lock);
     *l->debug_last = in;
     l->debug_last = &in->next;

@@ -180,16 +180,22 @@ static void ports_for_calls_in_a_row(void)
     gives_ports = true;
 }
 
+/* A call of home has run, and both ranks have bound x. */
+static void open_with_x_of_ranks(struct world *w, struct clock *clock)
+{
+    open_at_home(w, clock);
+    call(w, 7, "%%distribute\nf()");
+    returns_and_assigns(w, 2, "one", 0, "x");
+    returns_and_assigns(w, 3, "", 0, "x");
+}
+
 /* Home says only once which of its versions are older than what ranks have bound. */
 static void a_call_that_fails_brings_news_of_variables(void)
 {
     struct clock clock;
     struct world w;
 
-    open_at_home(&w, &clock);
-    call(&w, 7, "%%distribute\nf()");
-    returns_and_assigns(&w, 2, "one", 0, "x");
-    returns_and_assigns(&w, 3, "", 0, "x");
+    open_with_x_of_ranks(&w, &clock);
     ok(sent(&w, "one") && in_order(&w, "send NEWER 1", "send RETURN 1"),
        "home hears of a name that ranks have bound");
     call_as(&w, 8, "%%distribute --no-such-option\nf()",
@@ -207,10 +213,7 @@ static void what_ranks_bind_stays_newer(void)
     struct clock clock;
     struct world w;
 
-    open_at_home(&w, &clock);
-    call(&w, 7, "%%distribute\nf()");
-    returns_and_assigns(&w, 2, "one", 0, "x");
-    returns_and_assigns(&w, 3, "", 0, "x");
+    open_with_x_of_ranks(&w, &clock);
     ok(times(&w, "send NEWER 1") == 1, "home is told which variables ranks have bound");
     call(&w, 8, "%%distribute\ng()");
     both_return(&w);
