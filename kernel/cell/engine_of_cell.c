@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Where the group's ranks run: on this machine, or on the nodes of an engine. Starts the engine's
  * run for a cell, handles lost nodes, and ends the run. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -244,8 +245,13 @@ static int start(struct cell *c, struct err *err)
         return err_set(err, "out of memory");
     rc = nb->ops.engine_start(nb->ops.arg, name, colon ? colon + 1 : "", ranks_of(c),
                               home_changes(c), &g->engine, err);
-    if (rc < 0)
+    if (rc < 0) {
+        const size_t n = strlen(err->text);
+
         g->engine = 0;
+        if (strcmp(g->on, nb->config.cells.on) == 0)
+            snprintf(err->text + n, sizeof err->text - n, "; CELLSPAN_ON names it");
+    }
     free(name);
     return rc;
 }

@@ -378,25 +378,38 @@ def test_a_training_of_maggy_is_where_on_says(fresh, torch):
     assert values(nb.ok("results(), results(on='local'), results(on='pair'), results(on='pair', reuse=True)")) == ([2.0] * 2, [1.0] * 2, [2.0] * 2, [2.0] * 2)
 
 
+MADE = ("import os\nfrom cellspan.torch import TorchDistributor\ndef nodes_of(): return os.environ['GROUP_WORLD_SIZE']\n"
+        "def run(**where): return TorchDistributor(2, use_gpu=False, **where).run(nodes_of)")
+
+
 def test_cellspan_on_says_where_work_for_a_cluster_is(fresh):
-    """In the environment. Cells with %%distribute follow it there, or go where --on says."""
-    made = ("import os\nfrom cellspan.torch import TorchDistributor\ndef nodes_of(): return os.environ['GROUP_WORLD_SIZE']\n"
-            "def run(**where): return TorchDistributor(2, use_gpu=False, **where).run(nodes_of)")
+    """In the environment. What is local stays here."""
     nb = fresh(env={"CELLSPAN_ON": "pair:2"})
-    nb.ok(made)
+    nb.ok(MADE)
     cell = nb.ok("run(local_mode=False)")
     assert cell.value == "'2'" and "the ranks are on pair:2, which CELLSPAN_ON names" in cell.stderr, cell.shown
     for here in ("on='local'", "local_mode=True"):
         cell = nb.ok("run(%s)" % here)
         assert cell.value == "'1'" and "CELLSPAN_ON" not in cell.stderr, cell.shown
+
+
+def test_cellspan_on_says_where_the_first_cell_is_and_on_overrides_it(fresh):
+    nb = fresh(env={"CELLSPAN_ON": "pair:2"})
     for on, there in (("", "2"), ("--fresh --on local", "1")):
-        cell = nb.ok("%%%%distribute -n 2 %s --gather\nos.environ['GROUP_WORLD_SIZE']" % on)
+        cell = nb.ok("%%%%distribute -n 2 %s --gather\nimport os\nos.environ['GROUP_WORLD_SIZE']" % on)
         assert values(cell) == [there] * 2, cell.shown
-    wrong = fresh(env={"CELLSPAN_ON": "nosuch:2"})
-    wrong.ok(made)
-    cell = wrong.run("run(local_mode=False)")
+
+
+def test_a_cellspan_on_that_is_wrong_is_named(fresh):
+    nb = fresh(env={"CELLSPAN_ON": "nosuch:2"})
+    nb.ok(MADE)
+    cell = nb.run("run(local_mode=False)")
     assert cell.status == "error" and "nosuch" in cell.reply["evalue"] and "the ranks are on nosuch:2, which CELLSPAN_ON names" in cell.stderr, cell.shown
-    assert wrong.ok("run(on='local')").value == "'1'"
+    assert nb.ok("run(on='local')").value == "'1'"
+    nb = fresh(env={"CELLSPAN_ON": "nosuch:2"})
+    cell = nb.run("%%distribute -n 2\n1").assert_error("EngineError")
+    assert "nosuch" in cell.error["evalue"] and "CELLSPAN_ON" in cell.error["evalue"], cell.shown
+    assert values(nb.ok("%%distribute -n 2 --on local --gather\n1")) == [1, 1]
 
 
 def test_gpus_are_wanted_on_the_machines_that_on_names(alone):

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* An engine that has room for as many ranks as it was started for starts again for more. */
+#include <stdlib.h>
+#include <string.h>
+
 #include "tests/unit/kernel/double.h"
 #include "tests/unit/tap.h"
 
@@ -91,9 +94,30 @@ static void by_ranks_in_vain(void)
     world_close(&w);
 }
 
+static void a_wrong_default_is_named(void)
+{
+    struct clock clock;
+    struct world w;
+
+    home_open(&w, &clock);
+    free(w.nb->config.cells.on);
+    w.nb->config.cells.on = strdup("shh:h3");
+    w.no_engine = true;
+    next(&w, "%%distribute -n 2\npass");
+    captured(&w, "{\"names\": []}");
+    ok(is_over(&w, "there is no engine shh; CELLSPAN_ON names it"),
+       "the error about a place that the cell does not name has the variable");
+    next(&w, "%%distribute -n 2 --on shi:h3\npass");
+    captured(&w, "{\"names\": []}");
+    ok(is_over(&w, "there is no engine shi") && !logged(&w, "CELLSPAN_ON"),
+       "but not one about --on");
+    world_close(&w);
+}
+
 int main(void)
 {
     by_ranks();
     by_ranks_in_vain();
+    a_wrong_default_is_named();
     return plan_done();
 }
