@@ -134,7 +134,7 @@ const struct setting_row setting_rows[N_SETTINGS] = {
     [SETTING_GPU_IDLE_RELEASE] = { "CELLSPAN_GPU_IDLE_RELEASE",
                                    "how long ranks keep GPUs that others could use while no cell runs; off: for ever",
                                    .standard = "off", .kind = SETTING_SECONDS, .least = 0,
-                                   .most = 30 * DAY, .words = { "off" } },
+                                   .most = 30 * DAY, .words = { "off" }, .on_hub = "15m" },
     [SETTING_NVML_LIBRARY] = { "CELLSPAN_NVML_LIBRARY", "the NVML library to load",
                                .standard = "libnvidia-ml.so.1" },
     [SETTING_CUDA_LIBRARY] = { "CELLSPAN_CUDA_LIBRARY", "the CUDA driver's library to load",
@@ -148,6 +148,14 @@ const char *setting_text(enum setting which)
     const char *text = getenv(setting_rows[which].name);
 
     return text && *text ? text : NULL;
+}
+
+/* On a hub, others wait for what a notebook does not use. */
+const char *setting_standard(enum setting which)
+{
+    const struct setting_row *const row = &setting_rows[which];
+
+    return row->on_hub && getenv("JUPYTERHUB_API_URL") ? row->on_hub : row->standard;
 }
 
 /* ---- values ---- */
@@ -257,7 +265,7 @@ static int describe(enum setting which, const char *text, struct buf *out)
 
     return buf_addf(out, "%s=%.80s: ", row->name, text) < 0 || setting_wanted(which, out) < 0
                ? -1
-               : buf_addf(out, "; %s is used", row->standard);
+               : buf_addf(out, "; %s is used", setting_standard(which));
 }
 
 /* ---- the site's maximum ---- */
@@ -281,7 +289,8 @@ bool setting_exceeds(enum setting which, const char *text, const char *most)
     const struct setting_row *const row = &setting_rows[which];
     uint64_t value = 0, limit = 0;
 
-    if (!setting_has_order(which) || read_value(row, text ? text : row->standard, &value) < 0 ||
+    if (!setting_has_order(which) ||
+        read_value(row, text ? text : setting_standard(which), &value) < 0 ||
         read_value(row, most, &limit) < 0 || (limit == 0 && row->kind == SETTING_NUMBER))
         return false;
     return in_order(row, value) > in_order(row, limit);
@@ -337,7 +346,7 @@ uint64_t setting_value(enum setting which)
     most = getenv(setting_maximum(which, name));
     if (most && *most && setting_exceeds(which, text, most))
         text = most; /* a process may have changed its environment since the kernel's start */
-    (void)read_value(row, text ? text : row->standard, &value);
+    (void)read_value(row, text ? text : setting_standard(which), &value);
     return value;
 }
 

@@ -72,6 +72,7 @@ struct setting_row {
     enum setting_kind kind;
     double least, most;   /* seconds, or a number */
     const char *words[6]; /* NULL-terminated */
+    const char *on_hub;   /* the default on JupyterHub; NULL: standard */
     bool hosts;           /* the engine ssh passes it on to its hosts */
     /* A project's file may set it: it neither runs nor reaches anything, and is read by nobody who
      * would. Whoever clones a repository has not agreed to more. */
@@ -82,6 +83,8 @@ extern const struct setting_row setting_rows[N_SETTINGS];
 
 /* The value, borrowed from the environment; NULL: not set, or "". */
 const char *setting_text(enum setting which);
+/* The default, here: JupyterHub sets JUPYTERHUB_API_URL. */
+const char *setting_standard(enum setting which);
 /* Seconds in ns, bytes, or the index of the word; not above the site's maximum. If the value is
  * invalid, logs an error and returns the default. Not for SETTING_TEXT. */
 uint64_t setting_value(enum setting which);

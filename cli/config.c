@@ -41,7 +41,7 @@ static int add_origin(struct buf *out, const struct settings_files *f, enum sett
 static int add_setting(struct buf *out, const struct settings_files *f, enum setting which)
 {
     const struct setting_now *now = &f->now[which];
-    const char *const asked = now->asked ? now->asked : setting_rows[which].standard;
+    const char *const asked = now->asked ? now->asked : setting_standard(which);
     char key[SETTING_KEY];
 
     if (buf_addf(out, "%-18s  %-16s  ", setting_key(which, key),

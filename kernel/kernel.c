@@ -24,8 +24,6 @@
 /* bytes of output after which an idle kernel returns free memory to the system */
 #define BURST           (1u << 20)
 #define PARENT_CHECK_NS NS_PER_S
-/* CELLSPAN_GPU_IDLE_RELEASE on JupyterHub, if nobody has set it */
-#define HUB_GPU_IDLE_NS (900 * NS_PER_S)
 
 struct kernel {
     struct loop *loop;
@@ -398,14 +396,6 @@ static bool lets_nccl_share(void)
     return value && strcmp(value, "1") == 0;
 }
 
-/* On JupyterHub, others wait for what a notebook does not use. */
-static uint64_t gpu_idle(void)
-{
-    return setting_text(SETTING_GPU_IDLE_RELEASE) || !getenv("JUPYTERHUB_API_URL")
-               ? setting_value(SETTING_GPU_IDLE_RELEASE)
-               : HUB_GPU_IDLE_NS;
-}
-
 /* 0 is no time, as --grace 0 says. */
 static struct plan_defaults defaults_of_cells(void)
 {
@@ -436,7 +426,7 @@ static int open_notebook(struct kernel *k, const struct arguments *o, struct err
                                       .code = setting_value(SETTING_CODE),
                                       .cells = defaults_of_cells(),
                                       .hang_notice_ns = setting_value(SETTING_HANG_NOTICE),
-                                      .gpu_idle_ns = gpu_idle(),
+                                      .gpu_idle_ns = setting_value(SETTING_GPU_IDLE_RELEASE),
                                       .notice = o->notice ? o->notice : "" };
 
     if (config.gpu_idle_ns)

@@ -288,6 +288,15 @@ static void nothing_exceeds_the_maximum(void)
     says("[maximum]\nn = \"auto\"\n", NULL, "n = 9\n", "", "no maximum");
     is_int((int64_t)setting_value(SETTING_N), 9, "limits nothing");
     remove_all();
+    setenv("JUPYTERHUB_API_URL", "http://127.0.0.1:8081/hub/api", 1);
+    says("[maximum]\ngpu_idle_release = \"1h\"\n", NULL, NULL, "", "a maximum on a hub");
+    is_int((int64_t)setting_value(SETTING_GPU_IDLE_RELEASE), 900 * (int64_t)NS_PER_S,
+           "the hub's own default is less");
+    unsetenv("JUPYTERHUB_API_URL");
+    says("[maximum]\ngpu_idle_release = \"1h\"\n", NULL, NULL, "", "elsewhere");
+    is_int((int64_t)setting_value(SETTING_GPU_IDLE_RELEASE), 3600 * (int64_t)NS_PER_S,
+           "the default is never, which is more");
+    remove_all();
     says("maximum = 3\n", NULL, NULL, "site.toml:1: maximum: a table is wanted: [maximum]\n",
          "no table");
     remove_all();
