@@ -491,44 +491,6 @@ size_t dispatch_waiting(const struct notebook *nb)
 
 /* ---- create and destroy ---- */
 
-static int home_passes(void *arg, unsigned stream, struct slice text)
-{
-    struct err err = { "" };
-
-    return pace_add(((struct notebook *)arg)->home.pace, stream, text, &err);
-}
-
-static int home_left_out(void *arg, size_t lines, size_t displays)
-{
-    struct notebook *nb = arg;
-    struct buf note = BUF_INIT;
-    int rc = text_left_out(&note, lines, displays, nb->home.count);
-
-    if (rc == 0)
-        rc = home_passes(nb, 2, buf_slice(&note));
-    buf_release(&note);
-    return rc;
-}
-
-/* Jupyter's server lets only a limited amount of output through to the page. */
-static bool limit_open(struct notebook *nb, long server)
-{
-    const struct omit_out out = { .text = home_passes, .note = home_left_out, .arg = nb };
-
-    return (nb->output_limit = output_limit_create(nb->ops.clock, server)) &&
-           (nb->home.omit = omit_create(nb->ops.clock, nb->output_limit, out));
-}
-
-static int home_text(void *arg, unsigned stream, struct slice text)
-{
-    struct notebook *nb = arg;
-
-    if (!home_keep_early(nb, stream, text))
-        late_stream(nb, nb->home.output_parent ? nb->home.output_parent : nb->home.parent, stream,
-                    text);
-    return 0;
-}
-
 struct notebook *dispatch_create(const struct cell_ops *ops, const struct dispatch_config *config,
                                  struct err *err)
 {
@@ -554,13 +516,13 @@ struct notebook *dispatch_create(const struct cell_ops *ops, const struct dispat
     nb->home.cwd = strdup("");
     nb->node = calloc(1, sizeof *nb->node); /* NODE_HERE */
     nb->nodes = 1;
-    nb->home.pace = pace_create(ops->clock, home_text, nb, err);
+    nb->home.pace = pace_create(ops->clock, from_home_text, nb, err);
     nb->comms.table = comms_create();
     nb->calls.held = calloc(1, sizeof *nb->calls.held);
     if (nb->config.python && nb->config.python_version && nb->config.run_id &&
         nb->config.cells.on && nb->group && nb->home.cwd && nb->node && nb->home.pace &&
         nb->comms.table && nb->calls.held && nb->ends.idle &&
-        (!config->server || limit_open(nb, config->server))) {
+        (!config->server || from_home_limit(nb, config->server))) {
         (void)home_keep_early(nb, 2, slice_text(config->notice));
         return nb;
     }

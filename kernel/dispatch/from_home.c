@@ -167,3 +167,42 @@ json_t *from_home_lost(struct notebook *nb, const char *why)
     home_gone(nb, error);
     return error;
 }
+
+/* ---- its text, as far as the page takes it ---- */
+
+static int home_passes(void *arg, unsigned stream, struct slice text)
+{
+    struct err err = { "" };
+
+    return pace_add(((struct notebook *)arg)->home.pace, stream, text, &err);
+}
+
+static int home_left_out(void *arg, size_t lines, size_t displays)
+{
+    struct notebook *nb = arg;
+    struct buf note = BUF_INIT;
+    int rc = text_left_out(&note, lines, displays, nb->home.count);
+
+    if (rc == 0)
+        rc = home_passes(nb, 2, buf_slice(&note));
+    buf_release(&note);
+    return rc;
+}
+
+bool from_home_limit(struct notebook *nb, long server)
+{
+    const struct omit_out out = { .text = home_passes, .note = home_left_out, .arg = nb };
+
+    return (nb->output_limit = output_limit_create(nb->ops.clock, server)) &&
+           (nb->home.omit = omit_create(nb->ops.clock, nb->output_limit, out));
+}
+
+int from_home_text(void *arg, unsigned stream, struct slice text)
+{
+    struct notebook *nb = arg;
+
+    if (!home_keep_early(nb, stream, text))
+        late_stream(nb, nb->home.output_parent ? nb->home.output_parent : nb->home.parent, stream,
+                    text);
+    return 0;
+}

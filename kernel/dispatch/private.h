@@ -97,6 +97,11 @@ json_t *from_home_exited(struct notebook *nb, const struct span *m);
  * ranks are there: a line says that home's variables are gone, if it had any. */
 json_t *from_home_lost(struct notebook *nb, const char *why);
 void from_home_tell_lost(struct notebook *nb);
+/* Shows text of home: of pace_create() and of what it prints. arg: the notebook. */
+int from_home_text(void *arg, unsigned stream, struct slice text);
+/* Jupyter's server, that process, lets only a limited amount of output through to the page. false:
+ * memory is out. */
+bool from_home_limit(struct notebook *nb, long server);
 
 /* ---- from_ranks.c ---- */
 void from_ranks(struct notebook *nb, uint32_t worker, const struct span *m);
