@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
-from cellspan._worker.subshells import Sink, at_its_magic
+from cellspan._worker.home import Home as HomeWorker
+from cellspan._worker.subshells import Sink, Subshell, at_its_magic
 
 
 @pytest.mark.parametrize("code, wanted", [
@@ -52,3 +55,17 @@ def test_much_text_does_not_wait():
     home = Home()
     Sink(home, 1).write(home.out, "x" * (1 << 16))
     assert len(home.sent) == 1
+
+
+def test_what_ends_a_cell_outside_of_ipython_is_shown(monkeypatch):
+    home = mock.create_autospec(HomeWorker, instance=True, _capturer=None, cell=None)
+    home.shell = mock.MagicMock()
+    home.streams = mock.MagicMock()
+    error = RuntimeError("Event loop stopped before Future completed.")
+    subshell = Subshell(mock.Mock(home=home), "a")
+    monkeypatch.setattr(subshell, "_compute", mock.Mock(side_effect=error))
+    monkeypatch.setattr("cellspan._worker.subshells._link.busy", lambda busy: None)
+    subshell._execute(7, {"type": "execute_request", "header": "{}", "content": '{"code": "await x"}', "count": 1, "flags": 0})
+    (cell, shown), _ = home._show_unshown.call_args
+    assert (cell.number, shown) == (7, error)
+    home.answer_cell.assert_called_once_with(cell)

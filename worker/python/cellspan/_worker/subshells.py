@@ -243,8 +243,8 @@ class Subshell:
                 home._after(cell)
             except KeyboardInterrupt:
                 home._broken(cell)
-            except BaseException:  # noqa: BLE001 - of what is hooked into IPython
-                home._show_unshown(cell)
+            except BaseException as error:  # noqa: BLE001 - of what is hooked into IPython
+                home._show_unshown(cell, error)
             cell.interrupted = self._end_interruptible() or cell.interrupted
             if cell.error is None and cell.result is not None and not cell.result.success:
                 cell.error = home._error_of(cell.result)
