@@ -23,13 +23,32 @@ _SIZE = 1 << 16
 _PAUSE = 0.002  # seconds between two owners: each change is a message to clients, which drop messages that come too fast
 
 
+class _Raw(io.FileIO):
+    """The file of a _Buffer. The descriptor stays open, and so does this."""
+
+    def close(self):
+        """Does nothing."""
+
+
+class _Buffer(io.BufferedWriter):
+    """The buffer of a Stream. Another TextIOWrapper around it, which the user's code has made, closes it when it is freed."""
+
+    def close(self):
+        """Only flushes."""
+        self.flush()
+
+    def detach(self):
+        """Only flushes."""
+        self.flush()
+        return self.raw
+
+
 class Stream(io.TextIOWrapper):
     """A text stream to descriptor `fd`, which it never closes."""
 
     def __init__(self, fd, name, line_buffering):
-        raw = io.FileIO(fd, "wb", closefd=False)
         super().__init__(
-            io.BufferedWriter(raw, _SIZE),
+            _Buffer(_Raw(fd, "wb", closefd=False), _SIZE),
             encoding="utf-8",
             errors="backslashreplace",
             newline="\n",
@@ -48,6 +67,11 @@ class Stream(io.TextIOWrapper):
     def close(self):
         """Only flushes: if it were closed, print() in later cells would fail."""
         self.flush()
+
+    def detach(self):
+        """Only flushes, for the same reason."""
+        self.flush()
+        return self.buffer
 
 
 class Watched(Stream):
@@ -106,6 +130,7 @@ class Streams:
         """A cell is over. When this returns, all its text is in the pipes."""
         self._mend()
         self._buffer_lines(True)
+        self._flush_replaced()
         self.flush()
         if others or self._others:
             with self._lock:
@@ -115,8 +140,15 @@ class Streams:
                 self._watch()
 
     def _buffer_lines(self, lines):
-        with contextlib.suppress(OSError):  # a cell has led descriptor 1 to a full disk, say; a later cell may lead it back
+        with contextlib.suppress(OSError, ValueError):  # a cell has led descriptor 1 to a full disk, say; a later cell may lead it back
             self.out.reconfigure(line_buffering=lines)
+
+    def _flush_replaced(self):
+        """What the user's code has put in place of the streams may still hold text of the cell."""
+        for stream, own in ((sys.stdout, self.out), (sys.stderr, self.err)):
+            if stream is not own:
+                with contextlib.suppress(Exception):  # it may be anything
+                    stream.flush()
 
     def expect_others(self):
         """From now on, text may belong to another cell than before."""
