@@ -80,6 +80,36 @@ def test_a_syntax_error_captures_nothing_and_is_not_ours_to_report(nb):
     assert nb.capture.names("a (") == ([], [])
 
 
+ODD = {
+    "its __getattr__ raises no AttributeError":
+        "class Odd:\n    def __getattr__(self, name): raise KeyError(name)\n    def __call__(self): pass\nodd = Odd()",
+    "it is a proxy of what can't be made":
+        "class Odd:\n    @property\n    def __class__(self): raise OSError('unbound')\nodd = Odd()",
+    "its __getattribute__ knows no __module__":
+        "class Odd:\n    def __getattribute__(self, name):\n        if name == '__module__': raise OSError('no')\n"
+        "        return object.__getattribute__(self, name)\nodd = Odd()",
+    "its metaclass compares nothing":
+        "class Meta(type):\n    def __eq__(self, other): raise OSError('never')\n    def __hash__(self): return id(self)\n"
+        "class Odd(metaclass=Meta): pass\nodd = Odd()",
+    "it is open()":
+        "class Odd:\n    def __getattr__(self, name): raise KeyError(name)\nodd = open = Odd()",
+}
+
+
+@pytest.mark.parametrize("make", ODD.values(), ids=ODD.keys())
+@pytest.mark.parametrize("code", ["odd = 1", "odd", "use()", "if a: odd = 1", "odd, open = 1, 2"])
+def test_an_odd_object_ends_no_cell(nb, make, code):
+    nb.run(f"a = 1\n{make}\ndef use(): return odd, a")
+    for options in ({}, {"only": "odd"}):
+        rows, warnings = nb.capture.names(code, **options)
+        assert all(text.startswith("odd was not sent: ") for text in warnings)
+        if code == "use()" and not options:
+            assert "use" in [row[0] for row in rows] and "a" in [row[0] for row in rows]
+    nb.run("odd = odd")
+    nb.capture.ran("odd = odd", True)
+    nb.capture.names(code)
+
+
 def test_none_means_none(nb):
     nb.run("a = 1")
     assert nb.capture.names("a", none=True) == ([], [])

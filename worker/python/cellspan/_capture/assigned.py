@@ -62,7 +62,7 @@ class Assigned:
         """Was the name assigned? value: its value now; ident: the id() of its value before."""
         moved = name in self._moved or id(value) != ident
         if name in self._fresh:
-            return moved or isinstance(value, IMMUTABLE)
+            return moved or issubclass(type(value), IMMUTABLE)
         return moved and name not in self._changed
 
     def checked(self, name):

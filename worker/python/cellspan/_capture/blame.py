@@ -20,7 +20,10 @@ def reason(error, value, name, user_ns):
     text = vars_bundle.reason(error).rstrip(".")
     if isinstance(error, Exception) and not isinstance(error, TELLING):
         text = f"{type(error).__name__}: {text}"
-    path = _path(value, name, _culprit(value, user_ns)) if name and not isinstance(error.__cause__ or error, RecursionError) else None
+    try:
+        path = _path(value, name, _culprit(value, user_ns)) if name and not isinstance(error.__cause__ or error, RecursionError) else None
+    except Exception:  # noqa: BLE001 - the user's class may raise anything
+        path = None
     return f"{path}: {text}" if path else text
 
 

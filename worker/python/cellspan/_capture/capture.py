@@ -25,7 +25,7 @@ import sys
 import types
 
 from .. import _link
-from .._base.errors import near
+from .._base.errors import is_a, near
 from . import blame, reads, reducers, reloaded, sharing, vars_bundle, worlds
 from .assigned import Assigned, is_reset
 from .bindings import NOTHING
@@ -282,7 +282,7 @@ class Capture:
     def _is_module(self, name):
         """Is it a variable that is the notebook's module?"""
         value = self.user_ns.get(name)
-        return isinstance(value, types.ModuleType) and vars(value) is self.user_ns
+        return is_a(value, types.ModuleType) and vars(value) is self.user_ns
 
     def _meant(self, reads, wanted):
         """{name: why} of what ranks have from home, if code that has these reads may mean any name."""
@@ -294,8 +294,7 @@ class Capture:
     def _is_ours(self, name):
         if name not in self.user_ns or name in self.hidden or NUMBERED.match(name) or self._unseen.hides(name):
             return False
-        module = getattr(self.user_ns[name], "__module__", None)
-        return not (name in ("open", "display") and isinstance(module, str) and module.split(".")[0] in ("io", "_io", "IPython"))
+        return name not in ("open", "display") or not reducers.is_of(self.user_ns[name], ("io", "_io", "IPython"))
 
     def _none(self, *names):
         other = near(names[0], [name for name in self.user_ns if isinstance(name, str) and self._is_ours(name) and name[:1] != "_"])
@@ -389,7 +388,7 @@ class Capture:
             writes.update(pickled.writes)
         try:
             return self._note_pickled(name, same, pickled, proof), self._rank_definitions.with_reads(pickled.reads)
-        except RuntimeError as error:  # torch's: a GPU is full, or can't be used any more
+        except Exception as error:  # torch's: a GPU is full, or can't be used any more; or one of the user's class
             return self._note(same, None, failed=vars_bundle.reason(error)), {}
 
     def _pickled(self, value, name=None):
@@ -412,7 +411,7 @@ class Capture:
     def _simple(self, value):
         """A digest of a value that needs no pickle, or None."""
         kind = type(value)
-        if kind is int and value.bit_length() > 4096:  # repr() may refuse it
+        if type(kind) is not type or (kind is int and value.bit_length() > 4096):  # a metaclass may have an __eq__ that fails; repr() may refuse an int
             return None
         if kind in SIMPLE or (kind in (str, bytes) and len(value) <= TEXT_MAX):
             return kind, repr(value)

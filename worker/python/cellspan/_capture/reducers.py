@@ -22,6 +22,7 @@ import weakref
 
 import cloudpickle
 
+from .._base.errors import is_a
 from . import by_name, by_type, foreign, rebuild, sources, tensors
 
 IN_BAND = 4096  # bytes; smaller buffers stay in the pickle
@@ -149,14 +150,29 @@ def imported_submodules(package, names):
 
 def is_package(value):
     """Is the value a module that can have submodules?"""
-    return isinstance(value, types.ModuleType) and hasattr(value, "__path__")
+    try:
+        return is_a(value, types.ModuleType) and hasattr(value, "__path__")
+    except Exception:  # noqa: BLE001 - the user's class may raise anything
+        return False
+
+
+def is_of(value, packages):
+    """Is it a function or class of one of these top-level modules, or an instance of such a class?"""
+    try:
+        module = getattr(value, "__module__", None)
+        return isinstance(module, str) and module.split(".")[0] in packages
+    except Exception:  # noqa: BLE001 - the user's class may raise anything
+        return False
 
 
 def is_code(value):
     """Is the value a function, class or module?"""
-    return isinstance(value, (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType)) or (
-        callable(value) and isinstance(getattr(value, "__wrapped__", None), types.FunctionType)
-    )
+    try:
+        return isinstance(value, (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType)) or (
+            callable(value) and isinstance(getattr(value, "__wrapped__", None), types.FunctionType)
+        )
+    except Exception:  # noqa: BLE001 - the user's class may raise anything
+        return False
 
 
 def module_of(namespace):
@@ -320,7 +336,7 @@ class Pickler(cloudpickle.Pickler, Found):
             if name not in self._user_ns:
                 continue
             value = self._user_ns[name]
-            if isinstance(value, types.ModuleType) and vars(value) is self._user_ns:
+            if is_a(value, types.ModuleType) and vars(value) is self._user_ns:
                 self.reads.update((read, function.__qualname__) for read in by_name.names_by_module(function.__code__) if read not in self.reads)
             elif self.SUBMODULES and is_package(value):
                 mentioned = mentioned or code_attributes(function.__code__)
