@@ -8,7 +8,7 @@ import json
 import types
 
 import pytest
-from cellspan import _link, _map
+from cellspan import _link, _map, _scatter
 from cellspan._capture import vars_bundle
 from cellspan._worker import map_rank
 
@@ -139,3 +139,31 @@ def test_the_item_is_noted_where_exceptions_have_no_add_note():
     map_rank.note_item(error, 3, "cellspan.map: item 3")
     map_rank.note_item(error, 3, "of two")
     assert (error.item, error.__notes__) == (3, ["cellspan.map: item 3", "of two"])
+
+
+class Lengthless:
+    """What has items, and a __len__ that fails as those of some lazy tables do."""
+
+    def __len__(self):
+        raise NotImplementedError
+
+    def __iter__(self):
+        return iter([1, 2])
+
+
+def test_an_iterable_may_fail_to_tell_its_length():
+    length, items = _map.checked(abs, [Lengthless()], None)
+    assert (length, list(items)) == (None, [(1,), (2,)])
+
+
+def test_numbers_may_be_numpys():
+    numpy = pytest.importorskip("numpy")
+    assert _map.checked(abs, [[1]], numpy.int64(2))[0] == 1
+    home, tasks = begun(4, ranks=1, chunksize=numpy.int64(2))
+    assert home.loads() == [(0, [0, 1]), (2, [2, 3])]
+    assert type(tasks._fixed) is int
+    for wrong in (numpy.int64(0), True, 1.5, "2", numpy.float64(2)):
+        with pytest.raises(ValueError, match="a number of items, 1 or more"):
+            _map.checked(abs, [[1]], wrong)
+    assert _scatter.numbers(numpy.int64(0)) == [0] == _scatter.numbers(0) == _scatter.numbers("0")
+    assert _scatter.numbers(numpy.array([2, 0])) == [0, 2]

@@ -98,7 +98,7 @@ def checked(fn, iterables, chunksize):
         if not hasattr(type(one), "__iter__") and not hasattr(type(one), "__getitem__"):
             raise TypeError(f"map(): argument {number}, {map_rank.shown([one])}, is of type {type(one).__name__}, and has no items: "
                             "give a list, a range or a generator, map(f, xs)")
-    if chunksize is not None and (type(chunksize) is not int or chunksize < 1):
+    if chunksize is not None and _index(chunksize) < 1:
         raise ValueError(f"chunksize={chunksize!r}: it is a number of items, 1 or more")
     length, items = _length(iterables), zip(*iterables)
     first = next(items, None)
@@ -111,10 +111,18 @@ def checked(fn, iterables, chunksize):
 def retries_of(retries):
     """The number as an int; it may have been numpy's. ValueError: it is none."""
     __tracebackhide__ = True
-    number = operator.index(retries) if hasattr(retries, "__index__") and not isinstance(retries, bool) else -1
+    number = _index(retries)
     if number < 0:
         raise ValueError(f"retries={retries!r}: it is how often an item is tried again, a whole number, 0 or more")
     return number
+
+
+def _index(number):
+    """A whole number as an int; it may have been numpy's. -1: it is none."""
+    try:
+        return -1 if isinstance(number, bool) else operator.index(number)
+    except TypeError:
+        return -1
 
 
 def far(home, fn, items, module, name, *args):
@@ -235,7 +243,7 @@ class _Tasks:
         self._deaths = []  # (number of the first item, items, text) of each chunk that a rank had begun when it died; the text says how it died
         self._items = items
         self._length = length
-        self._fixed = chunksize
+        self._fixed = chunksize and _index(chunksize)
         self._taken = 0  # items taken from the iterator
         self._ended = False  # no more items are taken
         self._stopped = False  # what no rank has taken is dropped
@@ -492,7 +500,7 @@ def _length(iterables):
     """How many calls there will be; None: an iterable does not know its length."""
     try:
         return min(len(one) for one in iterables)
-    except TypeError:
+    except Exception:  # noqa: BLE001 - of the user's class: TypeError if it has no length
         return None
 
 

@@ -8,6 +8,7 @@ same name does not replace it until home assigns that one again.
 from __future__ import annotations
 
 import contextlib
+import operator
 import sys
 
 from . import _api
@@ -106,8 +107,8 @@ def numbers(ranks):
     __tracebackhide__ = True
     if ranks is None:
         return None
-    if isinstance(ranks, int):
-        return [ranks]
+    with contextlib.suppress(TypeError):
+        return [operator.index(ranks)]  # it may be numpy's
     if not isinstance(ranks, str):
         found = sorted({int(rank) for rank in ranks})
         if not found:
