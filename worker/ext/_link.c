@@ -20,6 +20,9 @@
 #include "worker/ext/link.h"
 #include "worker/link/stacks.h"
 
+#define SPARE_TRIES 200u
+#define SPARE_MS    5 /* between two of them */
+
 struct state {
     struct collective collective; /* first: see collective.h */
     struct worker_link link;
@@ -235,16 +238,24 @@ int own_send(PyObject *module, const struct buf *b, int blob_fd)
             "this process has no link to cellspan: it was forked from a worker, or is none");
         return -1;
     }
-    for (;;) {
+    for (unsigned tries = 0;; tries++) {
         struct err err = { "" };
+        bool again;
         int rc;
 
         if (b->n >= PACKET_INLINE_MAX)
             packet_spare_give(&s->spare);
-        Py_BEGIN_ALLOW_THREADS rc = packet_send(s->link.fd, b->p, b->n, blob_fd, &err);
+        Py_BEGIN_ALLOW_THREADS errno = 0;
+        rc = packet_send(s->link.fd, b->p, b->n, blob_fd, &err);
+        /* another thread may have taken the spare descriptor, for a file that it reads */
+        again = rc < 0 && (errno == EMFILE || errno == ENFILE) && tries < SPARE_TRIES;
+        if (again)
+            (void)poll(NULL, 0, SPARE_MS);
         Py_END_ALLOW_THREADS packet_spare_keep(&s->spare);
         if (rc == 0)
             return 0;
+        if (again)
+            continue;
         if (rc < 0) {
             PyErr_SetString(s->dead, err.text);
             return -1;
