@@ -11,7 +11,7 @@ import uuid
 
 import processes
 import pytest
-from client import KERNEL
+from client import KERNEL, by_rank
 from packages import needs
 
 
@@ -213,4 +213,7 @@ def test_a_slow_start_leaves_nothing_in_a_stored_notebook(execute, monkeypatch, 
     assert seen, "the start was too fast for a status"
     kinds = [o.output_type for o in book.cells[0].outputs]
     took = any("done in" in str(o) for o in book.cells[0].outputs)  # on a busy machine the cell itself takes long
+    text = "".join(o.text for o in book.cells[0].outputs if o.output_type == "stream")
+    assert by_rank(text) == {0: ["from a rank"], 1: ["from a rank"]}, text  # two outputs, if the ranks print 100 ms apart
+    kinds = [kind for k, kind in enumerate(kinds) if kind != "stream" or kinds[k - 1] != "stream"]
     assert kinds == ["display_data"] * took + ["stream", "execute_result"], book.cells[0].outputs
