@@ -25,7 +25,7 @@ agents_test_libs = kernel/engines/libengines.a kernel/agents/libagents.a kernel/
 agents_stage = tests/unit/kernel/agents/words.h tests/unit/kernel/agents/stage.h tests/unit/kernel/agents/stage.c
 check_PROGRAMS += tests/unit/kernel/agents/advertise.t tests/unit/kernel/agents/agents.t tests/unit/kernel/agents/allowed_keys.t tests/unit/kernel/agents/fan.t \
 	tests/unit/kernel/agents/local_router.t tests/unit/kernel/agents/network_router.t tests/unit/kernel/agents/node_failures.t tests/unit/kernel/agents/reparent.t tests/unit/kernel/agents/node_tree.t \
-	tests/unit/kernel/agents/resume.t
+	tests/unit/kernel/agents/resume.t tests/unit/kernel/agents/waited_for.t
 tests_unit_kernel_agents_advertise_t_SOURCES = tests/unit/kernel/agents/advertise.c
 tests_unit_kernel_agents_advertise_t_LDADD = $(agents_test_libs)
 tests_unit_kernel_agents_agents_t_SOURCES = tests/unit/kernel/agents/agents.c $(agents_stage)
@@ -46,5 +46,8 @@ tests_unit_kernel_agents_reparent_t_SOURCES = tests/unit/kernel/agents/reparent.
 tests_unit_kernel_agents_reparent_t_LDADD = $(agents_test_libs)
 tests_unit_kernel_agents_node_tree_t_SOURCES = tests/unit/kernel/agents/node_tree.c
 tests_unit_kernel_agents_node_tree_t_LDADD = $(agents_test_libs)
-tests_unit_kernel_agents_resume_t_SOURCES = tests/unit/kernel/agents/resume.c $(agents_stage)
+agents_resuming = tests/unit/kernel/agents/resuming.h $(agents_stage)
+tests_unit_kernel_agents_resume_t_SOURCES = tests/unit/kernel/agents/resume.c $(agents_resuming)
 tests_unit_kernel_agents_resume_t_LDADD = $(agents_test_libs)
+tests_unit_kernel_agents_waited_for_t_SOURCES = tests/unit/kernel/agents/waited_for.c $(agents_resuming)
+tests_unit_kernel_agents_waited_for_t_LDADD = $(agents_test_libs)
