@@ -124,60 +124,60 @@ static void the_environment_wins(void)
     remove_all();
 }
 
+/* A file of the user's, and what is said of it; NULL: that it is no TOML. */
+static const struct {
+    const char *text, *wrong;
+} wrong_files[] = {
+    { "status = \"of\"\n", "user.toml:1: status = \"of\": off or on is wanted\n" },
+    { "\nstatus = true\n", "user.toml:2: status: it is true; off or on is wanted\n" },
+    { "status = 1\n", "user.toml:1: status = 1: off or on is wanted\n" },
+    { "merge = [\"raw\"]\n",
+      "user.toml:1: merge: it is an array; fold, prefix, rank0, panel or raw is wanted\n" },
+    { "preload = 5\n", "user.toml:1: preload = 5: a text of one line, in quotes, is wanted\n" },
+    { "preload = \"\"\"a\nb\"\"\"\n",
+      "user.toml:1: preload: it is a text of several lines; a text of one line, in quotes, is "
+      "wanted\n" },
+    { "preload = \"a\\u0000b\"\n",
+      "user.toml:1: preload: it is a text of several lines; a text of one line, in quotes, is "
+      "wanted\n" },
+    { "preload = \"\"\n",
+      "user.toml:1: preload: it is a text; a text of one line, in quotes, is wanted\n" },
+    { "resume = -1\n", "user.toml:1: resume = -1: a duration is wanted (10, 10s, 1.5m, 2h or "
+                       "500ms), from 0 to 86400 s\n" },
+    { "resume = nan\n", "user.toml:1: resume = nan: a duration is wanted (10, 10s, 1.5m, 2h or "
+                        "500ms), from 0 to 86400 s\n" },
+    { "resume = 1979-05-27\n", "user.toml:1: resume: it is a date or a time; a duration is "
+                               "wanted (10, 10s, 1.5m, 2h or 500ms), from 0 to 86400 s\n" },
+    { "capture_limit = \"much\"\n", "user.toml:1: capture_limit = \"much\": a size is wanted: "
+                                    "bytes, or as 64M, 8G\n" },
+    { "colour = 1\n", "user.toml:1: colour: there is no such setting; `cellspan config` lists "
+                      "them\n" },
+    { "capture-limit = 1\n",
+      "user.toml:1: capture-limit: there is no such setting; did you mean capture_limit?\n" },
+    { "CELLSPAN_MERGE = \"raw\"\n",
+      "user.toml:1: CELLSPAN_MERGE: there is no such setting; did you mean merge?\n" },
+    { "\"merge\\u0000\" = \"raw\"\n",
+      "user.toml:1: merge: there is no such setting; did you mean merge?\n" },
+    { "\"a\\nb\\u001b[31m\" = 1\n",
+      "user.toml:1: a?b?[31m: there is no such setting; `cellspan config` lists them\n" },
+    { "[status]\nx = 1\n", "user.toml:1: status: it is a table; off or on is wanted\n" },
+    { "[maximum]\nresume = 9\n", "user.toml:1: maximum: only /etc/cellspan.toml states maxima\n" },
+    { "status = off\n", NULL },
+    { "status = \"off\n", NULL },
+    { "merge = \"raw\"\nmerge = \"fold\"\n", NULL },
+    { "merge \"raw\"", NULL },
+    { "[[[[", NULL },
+};
+
 static void mistakes_are_named(void)
 {
-    static const struct {
-        const char *text, *wrong;
-    } cases[] = {
-        { "status = \"of\"\n", "user.toml:1: status = \"of\": off or on is wanted\n" },
-        { "\nstatus = true\n", "user.toml:2: status: it is true; off or on is wanted\n" },
-        { "status = 1\n", "user.toml:1: status = 1: off or on is wanted\n" },
-        { "merge = [\"raw\"]\n",
-          "user.toml:1: merge: it is an array; fold, prefix, rank0, panel or raw is wanted\n" },
-        { "preload = 5\n", "user.toml:1: preload = 5: a text of one line, in quotes, is wanted\n" },
-        { "preload = \"\"\"a\nb\"\"\"\n",
-          "user.toml:1: preload: it is a text of several lines; a text of one line, in quotes, is "
-          "wanted\n" },
-        { "preload = \"a\\u0000b\"\n",
-          "user.toml:1: preload: it is a text of several lines; a text of one line, in quotes, is "
-          "wanted\n" },
-        { "preload = \"\"\n",
-          "user.toml:1: preload: it is a text; a text of one line, in quotes, is wanted\n" },
-        { "resume = -1\n", "user.toml:1: resume = -1: a duration is wanted (10, 10s, 1.5m, 2h or "
-                           "500ms), from 0 to 86400 s\n" },
-        { "resume = nan\n", "user.toml:1: resume = nan: a duration is wanted (10, 10s, 1.5m, 2h or "
-                            "500ms), from 0 to 86400 s\n" },
-        { "resume = 1979-05-27\n", "user.toml:1: resume: it is a date or a time; a duration is "
-                                   "wanted (10, 10s, 1.5m, 2h or 500ms), from 0 to 86400 s\n" },
-        { "capture_limit = \"much\"\n", "user.toml:1: capture_limit = \"much\": a size is wanted: "
-                                        "bytes, or as 64M, 8G\n" },
-        { "colour = 1\n", "user.toml:1: colour: there is no such setting; `cellspan config` lists "
-                          "them\n" },
-        { "capture-limit = 1\n",
-          "user.toml:1: capture-limit: there is no such setting; did you mean capture_limit?\n" },
-        { "CELLSPAN_MERGE = \"raw\"\n",
-          "user.toml:1: CELLSPAN_MERGE: there is no such setting; did you mean merge?\n" },
-        { "\"merge\\u0000\" = \"raw\"\n",
-          "user.toml:1: merge: there is no such setting; did you mean merge?\n" },
-        { "\"a\\nb\\u001b[31m\" = 1\n",
-          "user.toml:1: a?b?[31m: there is no such setting; `cellspan config` lists them\n" },
-        { "[status]\nx = 1\n", "user.toml:1: status: it is a table; off or on is wanted\n" },
-        { "[maximum]\nresume = 9\n",
-          "user.toml:1: maximum: only /etc/cellspan.toml states maxima\n" },
-        { "status = off\n", NULL },
-        { "status = \"off\n", NULL },
-        { "merge = \"raw\"\nmerge = \"fold\"\n", NULL },
-        { "merge \"raw\"", NULL },
-        { "[[[[", NULL },
-    };
-
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < sizeof wrong_files / sizeof *wrong_files; i++) {
         struct settings_files f;
 
-        write_file(USER, cases[i].text);
-        ok(read_all(&f) == 0, "%s", cases[i].text);
-        if (cases[i].wrong)
-            is_text(text_of(&f), cases[i].wrong, "is named");
+        write_file(USER, wrong_files[i].text);
+        ok(read_all(&f) == 0, "%s", wrong_files[i].text);
+        if (wrong_files[i].wrong)
+            is_text(text_of(&f), wrong_files[i].wrong, "is named");
         else
             ok(strncmp(text_of(&f), "user.toml:", 10) == 0 &&
                    strstr(text_of(&f), ": it is not TOML: ") &&
