@@ -131,8 +131,7 @@ void zap_close(struct zap *z)
     if (!z)
         return;
     watch_stop(z->watch);
-    /* zmq_close() alone sets the endpoint free later, and another zap_open() could find it taken.
-     */
+    /* zmq_close() alone frees the endpoint later: another zap_open() could find it taken. */
     (void)zmq_unbind(z->socket, ENDPOINT);
     zmq_close(z->socket);
     free(z);

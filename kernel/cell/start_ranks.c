@@ -352,7 +352,7 @@ void start_on_port(struct cell *c, unsigned node, const struct span *m)
 }
 
 /* The machine of rank 0 may be lost although the cell does not run there (-r). */
-static void look_for_port(struct cell *c)
+static void fail_without_port(struct cell *c)
 {
     const struct group_node *node;
 
@@ -403,7 +403,7 @@ bool start_poll(struct cell *c)
 {
     if (c->prep.left_over != c->prep.replaced)
         start_begin(c);
-    look_for_port(c);
+    fail_without_port(c);
     if (!c->prep.wants_gpus || node_gpus_wait(c))
         return true;
     place_and_start(c);

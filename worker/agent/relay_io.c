@@ -81,17 +81,17 @@ void relay_pipe(void *worker, int fd, unsigned events)
     struct stream *s = &w->pipes.stream[fd == w->pipes.stream[0].fd ? 0 : 1];
     const size_t waiting = fd_waiting(fd);
     const unsigned drains = w->pipes.drains;
+    bool behind;
 
     if (waiting == 0 && (events & LOOP_HANGUP)) {
         pipes_end(s);
         return;
     }
-    const bool comes_first = /* there are more messages that were sent before these bytes */
-        w->role != WORKER_ZYGOTE && read_some(w) < 0 && !(events & LOOP_HANGUP);
-
+    /* there are more messages that were sent before these bytes */
+    behind = w->role != WORKER_ZYGOTE && read_some(w) < 0 && !(events & LOOP_HANGUP);
     if (w->state.gone || s->fd < 0)
         return;
-    if (!comes_first && w->pipes.drains == drains) /* else they were read for a message */
+    if (!behind && w->pipes.drains == drains) /* else they were read for a message */
         pipes_read(s, waiting < PIPES_READ_SIZE ? waiting : PIPES_READ_SIZE);
     worker_watch(w);
 }
