@@ -76,11 +76,11 @@ def alone(clean):
     clean.run("%ranks stop")  # the next test may want them elsewhere
 
 
-def test_ranks_run_where_on_says_and_the_next_cell_is_there_too(nb):
-    nb.ok("base = 10")
-    assert nb.ok("%%distribute -n 4 --on pair:2\nbase + 1").value == "11"
-    assert nb.ok(TELL).value == "['0 0 2 0 2', '1 1 2 0 2', '2 0 2 1 2', '3 1 2 1 2']"
-    assert processes.wait_until(lambda: len(agents(nb)) == 2, 60), processes.described(agents(nb))
+def test_ranks_run_where_on_says_and_the_next_cell_is_there_too(alone):
+    alone.ok("base = 10")
+    assert alone.ok("%%distribute -n 4 --on pair:2\nbase + 1").value == "11"
+    assert alone.ok(TELL).value == "['0 0 2 0 2', '1 1 2 0 2', '2 0 2 1 2', '3 1 2 1 2']"
+    assert processes.wait_until(lambda: len(agents(alone)) == 2, 60), processes.described(agents(alone))
 
 
 def test_the_engine_of_the_docs_runs_cells(fresh, tmp_path):
