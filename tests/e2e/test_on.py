@@ -365,6 +365,7 @@ def test_a_world_of_its_own_may_be_here(alone, tmp_path):
                        ("horovod.HorovodRunner(np=-4)", "1"), ("horovod.HorovodRunner(np=4)", "2")):
         cell = nb.ok("import cellspan.torch, cellspan.horovod\ncellspan.%s.run(nodes_of)" % made)
         assert cell.value == repr(want) and "on this one" not in cell.stderr, cell.shown
+        assert ("cellspan: the ranks are on pair, where the notebook's are\n" in cell.stderr) == (want == "2"), cell.shown
     assert nb.ok("%%distribute --gather\n(kept, mine == os.getpid())").value == str([(1, True)] * 4)
     assert nb.ok(nodes).value == elsewhere
 
