@@ -73,6 +73,29 @@ static void hint_unsent(const struct cell *c, struct slice name, json_t *traceba
     add_line(traceback, &line);
 }
 
+/* A rank binds no name by itself, but many people write these. */
+static void hint_place(struct slice name, json_t *traceback)
+{
+    static const struct {
+        const char *name, *call, *variable;
+    } places[] = {
+        {"rank", "rank", "RANK"},
+        {"RANK", "rank", "RANK"},
+        {"local_rank", "local_rank", "LOCAL_RANK"},
+        {"LOCAL_RANK", "local_rank", "LOCAL_RANK"},
+        {"world_size", "world_size", "WORLD_SIZE"},
+        {"WORLD_SIZE", "world_size", "WORLD_SIZE"},
+    };
+    struct buf line = BUF_INIT;
+
+    for (size_t k = 0; k < sizeof places / sizeof *places; k++)
+        if (slice_is(name, places[k].name) &&
+            buf_addf(&line, "import cellspan; %s = cellspan.%s(), or int(os.environ['%s'])",
+                     places[k].name, places[k].call, places[k].variable) < 0)
+            buf_clear(&line);
+    add_line(traceback, &line);
+}
+
 /* What to do: the magic again for these ranks. A call, and %gather, write a %pull into a name of
  * their own, which the user has not seen. */
 static int add_pull(const struct cell *c, const char *which, struct buf *out)
@@ -196,5 +219,6 @@ void error_add_hints(const struct cell *c, const struct member *m, json_t *trace
     else {
         hint_list(c, name, traceback);
         hint_unsent(c, name, traceback);
+        hint_place(name, traceback);
     }
 }

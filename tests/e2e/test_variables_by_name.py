@@ -53,6 +53,17 @@ def test_a_rank_that_lacks_a_list_that_home_has_from_ranks_says_what_to_do(nb, m
     assert told not in nb.run("%%distribute -n 2\nnobodys").assert_error("NameError").traceback
 
 
+def test_a_rank_that_lacks_its_number_says_how_to_get_it(fresh):
+    own = fresh()
+    for name, call in (("rank", "rank"), ("LOCAL_RANK", "local_rank"), ("world_size", "world_size")):
+        told = f"import cellspan; {name} = cellspan.{call}(), or int(os.environ['{call.upper()}'])"
+        cell = own.run(f"%%distribute -n 2\n{name}").assert_error("NameError")
+        assert cell.reply["traceback"][-1] == told, cell.shown
+        assert own.ok(f"%%distribute -n 2\nimport os; {told.replace(', or ', '; also = ')}\n{name} == also").value == "True"
+        assert "cellspan" not in own.run(name).assert_error("NameError").traceback, "home has no number"
+    assert "import cellspan" not in own.run("%%distribute -n 2\nranks").assert_error("NameError").traceback
+
+
 def test_a_pull_of_what_some_ranks_lack_names_those_that_have_it(nb):
     nb.ok("%%distribute -n 3\npass")
     nb.ok("%%distribute -n 2\nsome = 4")
