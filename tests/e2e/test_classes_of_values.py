@@ -219,6 +219,30 @@ def test_a_class_that_came_under_one_name_is_in_step_under_all(nb, what):
         nb.run("%%distribute -n 2\nx is None").assert_error("VariableConflict")
 
 
+# What makes x and y, which share a class; a deletion in that class; what ranks read of x, of y: whether the attribute is there
+DELETED = {
+    "of a class": ("class C:\n    at, kept = 1, 2\nx, y = C(), C", "del C.at", "hasattr(x, 'at'), x.kept", "hasattr(y, 'at'), y.kept"),
+    "of a base, which one overrides": ("class B:\n    at = 0\nclass C(B):\n    at, kept = 1, 2\nx, y = C(), [C]", "del C.at", "x.at == 1, x.kept", "y[0].at == 1, C.kept"),
+    "a method": ("class C:\n    kept = 2\n    def __len__(self):\n        return 1\nx, y = C(), [C()]", "del C.__len__", "hasattr(x, '__len__'), x.kept", "hasattr(y[0], '__len__'), C.kept"),
+    "a field of a dataclass": ("import dataclasses\n@dataclasses.dataclass\nclass C:\n    at: int = 1\n    kept: int = 2\nx, y = [C], C", "del C.at", "hasattr(x[0], 'at'), C.kept", "hasattr(y, 'at'), y.kept"),
+}
+
+
+@pytest.mark.parametrize("what", DELETED)
+def test_an_attribute_that_a_class_has_no_more_is_gone_on_ranks(nb, what):
+    make, change, first, second = DELETED[what]
+    nb.ok(make)
+    assert rank_values(nb, "x is None, " + second, 2) == [(False, True, 2)] * 2
+    nb.ok(change)
+    for expression in (first, second):
+        assert values(nb.ok(expression)) == (False, 2)
+        assert rank_values(nb, expression, 2) == [(False, 2)] * 2
+    nb.ok("%%distribute -n 2\nC.mine = 7")
+    assert rank_values(nb, first + ", C.mine", 2) == [(False, 2, 7)] * 2, "what ranks have set stays"
+    nb.ok("C.other = 1")
+    nb.run("%%distribute -n 2\nx is None").assert_error("VariableConflict")
+
+
 def test_a_class_of_ranks_that_they_change_after_a_pull_is_a_conflict(nb):
     nb.ok("%%distribute -n 2\nclass Mine:\n    at = 1\nmine = Mine()")
     nb.ok("%pull mine -r 0")

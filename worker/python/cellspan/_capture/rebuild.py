@@ -237,6 +237,7 @@ def _silent(owner):
 
 pickled_here = weakref.WeakSet()  # classes
 _received = weakref.WeakSet()  # classes that came from another process
+_names = weakref.WeakKeyDictionary()  # such a class -> the names of the attributes with which it came last
 
 
 def is_received(cls):
@@ -253,6 +254,10 @@ def set_class(cls, state):
         inner = ({name: value for name, value in inner[0].items() if name != "_fields_"}, *inner[1:])  # a structure gets its fields only once
     _received.add(cls)
     setter(cls, inner)
+    for gone in _names.get(cls, set()).difference(inner[0]):  # the sender has deleted it since
+        with contextlib.suppress(AttributeError, TypeError):
+            type.__delattr__(cls, gone)
+    _names[cls] = set(inner[0])
     _local.filled = [*(getattr(_local, "filled", None) or ()), cls]
     if cls.__qualname__ != name:  # else it stays the same object, so that the class's next pickle has the same bytes
         type.__dict__["__qualname__"].__set__(cls, name)
