@@ -6,7 +6,11 @@
  *
  * The kernel gets our pid and ends when we end. It runs in its own session, so Ctrl-C reaches
  * only us. The first Ctrl-C sends an interrupt_request, the second one makes the kernel kill
- * ranks that hang, the third one ends everything. */
+ * ranks that hang, the third one ends everything.
+ *
+ * While the reader of our output takes nothing, no iopub message is read. Nothing blocks in a
+ * write, so signals are served. After a signal, a reader that takes nothing for a while is given
+ * up: what it has not read is lost. */
 #include "cli/private.h"
 
 #include <errno.h>
@@ -24,6 +28,7 @@
 
 #define START_NS    (30 * NS_PER_S) /* until the kernel welcomes us */
 #define SHUTDOWN_NS (15 * NS_PER_S) /* until it has ended by itself; then it is killed */
+#define STUCK_NS    (2 * NS_PER_S)  /* after a signal, until a reader is given up */
 #define KEY_BYTES   32u
 #define INTERRUPTED 130
 
@@ -38,8 +43,14 @@ struct cli_job {
     struct input *input;
     struct watch *signals[4]; /* SIGCHLD, SIGINT, SIGTERM, SIGHUP */
     struct watch *limit;
-    pid_t kernel; /* 0: none */
+    struct watch *room;  /* NULL: our output does not wait for its reader */
+    struct watch *stuck; /* runs since the first signal */
+    int room_fd;
+    uint64_t printed; /* bytes, when stuck was set */
+    pid_t kernel;     /* 0: none */
+    bool over;        /* the loop stops when all is printed */
     bool asked, replied, idle, leaving;
+    bool given_up;  /* somebody read nothing of our output after a signal */
     bool passed_on; /* a signal was, to the script */
     unsigned interrupts;
     int status; /* what we exit with; -1: not known yet */
@@ -52,12 +63,21 @@ static void kernel_kill(struct cli_job *j)
         process_kill_group(j->kernel, SIGKILL);
 }
 
+static void over(struct cli_job *j)
+{
+    j->over = true;
+    if (printer_waits(j->printer) < 0)
+        loop_stop(j->loop);
+}
+
 static void fail(struct cli_job *j, const struct err *why)
 {
     err_set(&j->err, "%s", why->text);
     kernel_kill(j);
-    loop_stop(j->loop);
+    over(j);
 }
+
+static void printed(struct cli_job *j);
 
 /* Everything was said: the kernel may go. */
 static void leave(struct cli_job *j)
@@ -68,6 +88,7 @@ static void leave(struct cli_job *j)
         return;
     j->leaving = true;
     printer_finish(j->printer);
+    printed(j);
     loop_timer_again(j->limit, SHUTDOWN_NS);
     if (client_send(j->client, CLIENT_CONTROL, "shutdown_request",
                     slice_text("{\"restart\":false}"), &err) < 0)
@@ -124,10 +145,64 @@ static void reply_take(struct cli_job *j, const json_t *content)
 static void ended_by(struct cli_job *j, int signo)
 {
     j->status = 128 + signo;
-    if (j->asked)
+    if (j->over)
+        loop_stop(j->loop);
+    else if (j->asked)
         leave(j);
     else
         kernel_kill(j);
+}
+
+static void has_room(void *arg, int fd, unsigned events)
+{
+    struct cli_job *j = arg;
+
+    (void)fd;
+    (void)events;
+    printer_go_on(j->printer);
+    printed(j);
+}
+
+/* Something was printed: does some of it wait for the reader? */
+static void printed(struct cli_job *j)
+{
+    const int fd = printer_waits(j->printer);
+    struct err err = { "" };
+
+    if (fd < 0 || fd != j->room_fd)
+        watch_clear(&j->room);
+    j->room_fd = fd;
+    if (fd >= 0 && !j->room && !(j->room = loop_fd(j->loop, fd, LOOP_WRITE, has_room, j, &err)))
+        printer_give_up(j->printer);
+    if (client_hold(j->client, CLIENT_IOPUB, j->room != NULL, &err) < 0 || err.text[0])
+        fail(j, &err);
+    if (j->over)
+        over(j);
+    /* as a program that SIGPIPE ends; but the kernel is still to be ended in order */
+    if (printer_broken(j->printer) && !j->leaving)
+        ended_by(j, SIGPIPE);
+}
+
+/* What is still to be shown comes before idle. */
+static void leave_if_done(struct cli_job *j)
+{
+    if (j->replied && (j->idle || j->given_up))
+        leave(j);
+}
+
+/* A signal has come some time ago. */
+static void stuck(void *arg)
+{
+    struct cli_job *j = arg;
+
+    if (printer_waits(j->printer) >= 0 && printer_written(j->printer) == j->printed) {
+        j->given_up = true;
+        printer_give_up(j->printer);
+        printed(j);
+        leave_if_done(j);
+    }
+    j->printed = printer_written(j->printer);
+    loop_timer_again(j->stuck, STUCK_NS);
 }
 
 /* A line for who asked, or the end of our input, as a client's Ctrl-D is. */
@@ -152,6 +227,7 @@ static void line_read(void *arg, struct slice line, bool over)
 static void asked_for(struct cli_job *j, const json_t *content)
 {
     printer_prompt(j->printer, content);
+    printed(j);
     input_ask(j->input);
 }
 
@@ -174,11 +250,8 @@ static void message(void *arg, enum client_channel channel, struct request *m, b
         j->idle = j->idle || (state && strcmp(state, "idle") == 0);
     else if (channel == CLIENT_IOPUB)
         printer_message(j->printer, type, content);
-    /* as a program that SIGPIPE ends; but the kernel is still to be ended in order */
-    if (printer_broken(j->printer))
-        ended_by(j, SIGPIPE);
-    if (j->replied && j->idle)
-        leave(j);
+    printed(j);
+    leave_if_done(j);
 }
 
 static void late(void *arg)
@@ -215,13 +288,26 @@ static int send_interrupt(struct cli_job *j, const char *content, struct err *er
     return client_send(j->client, CLIENT_CONTROL, "interrupt_request", slice_text(content), err);
 }
 
+/* From now on its reader may be given up. */
+static void signal_came(struct cli_job *j)
+{
+    if (j->interrupts || j->passed_on)
+        return;
+    j->printed = printer_written(j->printer);
+    loop_timer_again(j->stuck, STUCK_NS);
+}
+
 static void interrupted(void *arg)
 {
     struct cli_job *j = arg;
     struct err err = { "" };
 
+    signal_came(j);
     j->interrupts++;
-    if (j->interrupts > 2 || !j->asked || j->leaving) {
+    if (j->over) {
+        j->status = INTERRUPTED;
+        loop_stop(j->loop);
+    } else if (j->interrupts > 2 || !j->asked || j->leaving) {
         j->status = INTERRUPTED;
         j->leaving = true;
         kernel_kill(j);
@@ -236,6 +322,7 @@ static void pass_on(struct cli_job *j, int signo)
     struct err err = { "" };
     char content[48];
 
+    signal_came(j);
     snprintf(content, sizeof content, "{\"cellspan_signal\":%d}", signo);
     if (!j->asked || j->leaving || j->passed_on || send_interrupt(j, content, &err) < 0) {
         ended_by(j, signo);
@@ -321,6 +408,7 @@ static int cli_job_start(struct cli_job *j, const struct python_interpreter *pyt
         if (!(j->signals[i] = loop_signal(j->loop, on[i].signo, on[i].f, j, err)))
             return -1;
     if (!(j->limit = loop_timer(j->loop, START_NS, 0, late, j, err)) ||
+        !(j->stuck = loop_timer(j->loop, LOOP_OFF, 0, stuck, j, err)) ||
         kernel_start(j, python, err) < 0)
         return -1;
     return (j->client = client_create(j->loop, &j->connection, message, j, err)) ? 0 : -1;
@@ -349,7 +437,7 @@ static void cli_job_end(struct cli_job *j)
 
 int cli_job_run(const struct python_interpreter *python, struct slice code, struct err *err)
 {
-    struct cli_job j = { .code = code, .status = -1, .lock = -1 };
+    struct cli_job j = { .code = code, .status = -1, .lock = -1, .room_fd = -1 };
     int status = -1;
 
     if (cli_job_start(&j, python, err) == 0 && loop_run(j.loop, err) == 0) {

@@ -19,10 +19,11 @@ struct channel_state {
     enum client_channel channel;
     void *socket;
     struct inbox inbox;
-    struct watch *watch;
+    struct watch *watch; /* NULL: it is held */
 };
 
 struct client {
+    struct loop *loop;
     char id[UUID_TEXT_SIZE];
     client_message_f f;
     void *arg;
@@ -50,14 +51,14 @@ static void readable(void *arg)
     unsigned budget = FRAMES_PER_TURN;
     struct request *m;
 
-    while ((m = inbox_next(&s->inbox, &budget))) {
+    while (s->watch && (m = inbox_next(&s->inbox, &budget))) {
         s->client->f(s->client->arg, s->channel, m, is_ours(s->client, m));
         request_unref(m);
     }
 }
 
-static int channel_open(struct client *c, struct loop *loop, enum client_channel channel,
-                        const struct connection *to, struct err *err)
+static int channel_open(struct client *c, enum client_channel channel, const struct connection *to,
+                        struct err *err)
 {
     static const enum port port[CLIENT_CHANNELS] = { PORT_SHELL, PORT_CONTROL, PORT_IOPUB,
                                                      PORT_STDIN };
@@ -79,7 +80,7 @@ static int channel_open(struct client *c, struct loop *loop, enum client_channel
         zmq_connect(s->socket, endpoint) < 0)
         return err_set(err, "%s: ZeroMQ: %s", endpoint, zmq_strerror(errno));
     inbox_init(&s->inbox, CHANNEL_SHELL, name[channel], s->socket, &c->session, &c->refusals);
-    return (s->watch = loop_zmq(loop, s->socket, readable, s, err)) ? 0 : -1;
+    return (s->watch = loop_zmq(c->loop, s->socket, readable, s, err)) ? 0 : -1;
 }
 
 struct client *client_create(struct loop *loop, const struct connection *to, client_message_f f,
@@ -89,6 +90,7 @@ struct client *client_create(struct loop *loop, const struct connection *to, cli
 
     if (!c)
         return err_null(err, "out of memory");
+    c->loop = loop;
     c->f = f;
     c->arg = arg;
     random_uuid(c->id);
@@ -101,7 +103,7 @@ struct client *client_create(struct loop *loop, const struct connection *to, cli
         goto undo;
     }
     for (unsigned i = 0; i < CLIENT_CHANNELS; i++)
-        if (channel_open(c, loop, (enum client_channel)i, to, err) < 0)
+        if (channel_open(c, (enum client_channel)i, to, err) < 0)
             goto undo;
     return c;
 undo:
@@ -125,6 +127,17 @@ void client_destroy(struct client *c)
         jupyter_session_release(&c->session);
     free(c->asked);
     free(c);
+}
+
+int client_hold(struct client *c, enum client_channel channel, bool hold, struct err *err)
+{
+    struct channel_state *s = &c->channel[channel];
+
+    if (hold)
+        watch_clear(&s->watch);
+    else if (!s->watch && !(s->watch = loop_zmq(c->loop, s->socket, readable, s, err)))
+        return -1;
+    return 0;
 }
 
 /* The header was just written by us: its msg_id is where we put it. */

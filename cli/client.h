@@ -23,5 +23,7 @@ void client_destroy(struct client *c); /* NULL is fine; what was sent has half a
 /* On any but CLIENT_IOPUB; content is a JSON object as text. */
 MUST_USE int client_send(struct client *c, enum client_channel channel, const char *type,
                          struct slice content, struct err *err);
+/* While it is held no message of this channel comes: they wait. */
+MUST_USE int client_hold(struct client *c, enum client_channel channel, bool hold, struct err *err);
 
 #endif

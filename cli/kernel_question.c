@@ -75,6 +75,7 @@ static void show(struct asked_kernel *q, enum client_channel channel, const char
         q->idle = q->idle || (state && strcmp(state, "idle") == 0);
     } else if (channel == CLIENT_IOPUB) {
         printer_message(q->printer, type, content);
+        printer_flush(q->printer);
     }
     loop_timer_again(q->limit, q->silence_ns); /* the reader of our output may have been slow */
     if ((q->replied && q->idle) || printer_broken(q->printer))
@@ -141,6 +142,7 @@ int kernel_show(const struct running_kernel *k, const char *line, uint64_t silen
     }
     run(&q, k, NULL, NULL, WELCOME_NS);
     printer_finish(q.printer);
+    printer_flush(q.printer);
     rc = q.replied && !q.failed && printer_failed(q.printer, err) == 0 ? 0 : 1;
     if (!q.replied && q.err.text[0])
         (void)err_set(err, "kernel %ld: %s", (long)k->pid, q.err.text);

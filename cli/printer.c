@@ -4,10 +4,17 @@
 #include "cli/private.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/process.h"
 
 #define PICTURES_MAX 256u
 
@@ -16,22 +23,67 @@ struct picture {
     struct buf text;
 };
 
+/* What descriptor 1 or 2 has no room for yet. */
+struct piece {
+    struct piece *next;
+    int fd;
+    size_t n, at; /* at: so much of it was written */
+    char text[];
+};
+
 struct printer {
     struct picture picture[PICTURES_MAX];
     size_t n;
+    struct piece *first, **last; /* owned */
+    int own[3];                  /* by descriptor: the same pipe or terminal, but it never blocks */
+    bool given_up[3];            /* by descriptor */
+    uint64_t written;            /* bytes */
     bool broken;
     int failed; /* errno of the first write to 1 that failed for another reason; 0: none did */
 };
 
+/* O_NONBLOCK on a descriptor would be seen by each process that has it. So a pipe or a terminal is
+ * opened once more. -1: it is something else, or may not be opened. */
+static int open_again(int fd)
+{
+    char path[32];
+    struct stat is;
+
+    if (fstat(fd, &is) < 0 || (!S_ISFIFO(is.st_mode) && !isatty(fd)))
+        return -1;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+}
+
 struct printer *printer_create(void)
 {
-    return calloc(1, sizeof(struct printer));
+    struct printer *s = calloc(1, sizeof *s);
+
+    if (!s)
+        return NULL;
+    s->last = &s->first;
+    for (int fd = 0; fd < 3; fd++)
+        s->own[fd] = fd == 0 ? -1 : open_again(fd);
+    return s;
+}
+
+static void drop_first(struct printer *s)
+{
+    struct piece *p = s->first;
+
+    if (!(s->first = p->next))
+        s->last = &s->first;
+    free(p);
 }
 
 void printer_destroy(struct printer *s)
 {
     if (!s)
         return;
+    while (s->first)
+        drop_first(s);
+    for (int fd = 0; fd < 3; fd++)
+        fd_close(&s->own[fd]);
     for (size_t i = 0; i < s->n; i++) {
         free(s->picture[i].id);
         buf_release(&s->picture[i].text);
@@ -39,25 +91,103 @@ void printer_destroy(struct printer *s)
     free(s);
 }
 
-/* Waits for a slow reader, so that it slows the ranks. */
-static void write_all(struct printer *s, int fd, const char *p, size_t n)
+/* Writes without waiting, also to what has no descriptor of ours: where poll(2) sees room, a pipe
+ * takes PIPE_BUF bytes. -1 and EAGAIN: there is no room. */
+static ssize_t write_now(const struct printer *s, int fd, const char *p, size_t n)
 {
-    while (n > 0 && !s->broken) {
-        const ssize_t done = write(fd, p, n);
+    struct pollfd room = { s->own[fd] >= 0 ? s->own[fd] : fd, POLLOUT, 0 };
+    ssize_t done;
 
-        if (done < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-            struct pollfd wait = { fd, POLLOUT, 0 };
+    n = n < PIPE_BUF ? n : PIPE_BUF;
+    if (poll(&room, 1, 0) == 0) {
+        errno = EAGAIN;
+        return -1;
+    }
+    done = send(room.fd, p, n, MSG_DONTWAIT);
+    return done < 0 && errno == ENOTSOCK ? write(room.fd, p, n) : done;
+}
 
-            poll(&wait, 1, 100);
-        } else if (done < 0 && errno != EINTR) {
+/* How many bytes are dealt with: they were written, or never will be. */
+static size_t write_some(struct printer *s, int fd, const char *p, size_t n)
+{
+    size_t at = 0;
+
+    while (at < n && !s->broken && !s->given_up[fd]) {
+        const ssize_t done = write_now(s, fd, p + at, n - at);
+
+        if (done < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            return at;
+        if (done < 0 && errno != EINTR) {
             s->broken = errno == EPIPE;
             s->failed = s->failed || s->broken || fd != 1 ? s->failed : errno;
-            return;
-        } else if (done > 0) {
-            p += done;
-            n -= (size_t)done;
+            return n;
+        }
+        if (done > 0) {
+            at += (size_t)done;
+            s->written += (uint64_t)done;
         }
     }
+    return n;
+}
+
+/* What has no room waits. */
+static void write_all(struct printer *s, int fd, const char *p, size_t n)
+{
+    const size_t at = s->first ? 0 : write_some(s, fd, p, n);
+    struct piece *rest;
+
+    if (at == n || s->broken || s->given_up[fd])
+        return;
+    if (!(rest = malloc(sizeof *rest + n - at))) {
+        s->failed = s->failed || fd != 1 ? s->failed : ENOMEM;
+        return;
+    }
+    *rest = (struct piece){ .fd = fd, .n = n - at };
+    memcpy(rest->text, p + at, n - at);
+    *s->last = rest;
+    s->last = &rest->next;
+}
+
+int printer_waits(const struct printer *s)
+{
+    if (!s->first)
+        return -1;
+    return s->own[s->first->fd] >= 0 ? s->own[s->first->fd] : s->first->fd;
+}
+
+void printer_go_on(struct printer *s)
+{
+    while (s->first) {
+        struct piece *p = s->first;
+
+        p->at += write_some(s, p->fd, p->text + p->at, p->n - p->at);
+        if (p->at < p->n)
+            return;
+        drop_first(s);
+    }
+}
+
+void printer_flush(struct printer *s)
+{
+    while (s->first) {
+        struct pollfd room = { printer_waits(s), POLLOUT, 0 };
+
+        (void)poll(&room, 1, -1);
+        printer_go_on(s);
+    }
+}
+
+uint64_t printer_written(const struct printer *s)
+{
+    return s->written;
+}
+
+void printer_give_up(struct printer *s)
+{
+    if (!s->first)
+        return;
+    s->given_up[s->first->fd] = true;
+    printer_go_on(s);
 }
 
 static void stream(struct printer *s, const json_t *content)

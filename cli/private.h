@@ -102,13 +102,21 @@ void input_ask(struct input *in);
 /* ---- printer.c: a cell's output on a terminal or in a file: text to descriptors 1 and 2 ---- */
 struct printer; /* displays that may still change: shown when the cell is over */
 
-struct printer *printer_create(void); /* NULL: memory is out */
-void printer_destroy(struct printer *s);
-/* Prints an iopub message: streams, displays, results and errors. Other types are ignored. */
+struct printer *printer_create(void);    /* NULL: memory is out */
+void printer_destroy(struct printer *s); /* drops what waits; NULL is fine */
+/* Prints an iopub message: streams, displays, results and errors. Other types are ignored. These
+ * three never wait for a slow reader: what there is no room for waits, and all that follows it. */
 void printer_message(struct printer *s, const char *type, const json_t *content);
 void printer_finish(struct printer *s);
 void printer_prompt(struct printer *s, const json_t *content); /* of an input_request */
-int printer_failed(const struct printer *s, struct err *err);  /* -1: output could not be written */
+/* The descriptor (borrowed) that must have room before more can be printed; -1: nothing waits. */
+int printer_waits(const struct printer *s);
+void printer_go_on(struct printer *s);             /* prints as much as there is room for */
+void printer_flush(struct printer *s);             /* waits until all is printed */
+uint64_t printer_written(const struct printer *s); /* bytes that were */
+/* Nothing more goes to the descriptor that the first text waits for, and that text is lost. */
+void printer_give_up(struct printer *s);
+int printer_failed(const struct printer *s, struct err *err); /* -1: output could not be written */
 bool printer_broken(const struct printer *s); /* who read our output has gone (EPIPE) */
 
 /* ---- shell_complete.c ---- */

@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -226,6 +227,31 @@ def test_run_ends_with_all_that_came_of_it_when_it_is_signalled(cellspan, script
     process.stdout.close()
     assert process.wait(60) != 0
     assert processes.gone(cellspan.marker) == []
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_run_ends_when_it_is_signalled_while_nobody_reads_its_output(cellspan, tmp_path, sent):
+    (tmp_path / "prints.py").write_text("while True: print('x' * 1000, flush=True)")
+    process = cellspan("run", "-n", 2, "--python", sys.executable, tmp_path / "prints.py", start=True)
+    end = os.open(f"/proc/self/fd/{process.stdout.fileno()}", os.O_WRONLY | os.O_NONBLOCK)
+    try:
+        assert processes.wait_until(lambda: not select.select([], [end], [], 0)[1], 100)
+        process.send_signal(sent)
+        assert process.wait(60) == 128 + sent
+    finally:
+        os.close(end)
+    assert processes.gone(cellspan.marker) == []
+
+
+def test_run_loses_nothing_to_a_reader_that_comes_late(cellspan, tmp_path):
+    (tmp_path / "prints.py").write_text("import sys\nfor i in range(3000): print(i, 'x' * 100)\nprint('end', file=sys.stderr)")
+    process = cellspan("run", "-n", 1, "--python", sys.executable, tmp_path / "prints.py", start=True)
+    end = os.open(f"/proc/self/fd/{process.stdout.fileno()}", os.O_WRONLY | os.O_NONBLOCK)
+    assert processes.wait_until(lambda: not select.select([], [end], [], 0)[1], 100)
+    os.close(end)
+    lines = [line.split()[0] for line in process.stdout.read().decode().splitlines()]
+    assert lines[:3001] == [*map(str, range(3000)), "end"], lines[-5:]
+    assert process.wait(60) == 0
 
 
 def test_every_command_has_a_manual_page():
