@@ -14,6 +14,9 @@ READ = {
                                    "    opt: Lr = field(default_factory=Lr)\n    name: str = 'lr'\nx = Run()", "print(x)", "x.name = 'other'"),
     "an enum": ("import enum\nclass Kind(enum.Enum):\n    A = 1\n    B = 2\nclass Of:\n    def __init__(self):\n        self.kind = Kind.A\n"
                 "    def flip(self):\n        return Kind.B\nx = Of()", "x.flip(), x.kind", "x.n = 1"),
+    "an enum with __init__": ("import enum\nclass Kind(str, enum.Enum):\n    A = 'a', 1\n    ALSO = 'a', 1\n    def __new__(cls, text, n):\n        o = str.__new__(cls, text)\n"
+                             "        o._value_, o.n = text, n\n        return o\nclass Of:\n    def __init__(self):\n        self.kind = Kind.ALSO\nx = Of()",
+                             "assert x.kind is Kind.A and x.kind.n == 1 and x.kind.upper() == 'A' and Kind('a') is Kind['ALSO']", "x.n = 1"),
     "a nested class": ("class Out:\n    class Inner:\n        pass\n    def __init__(self):\n        self.parts = [self.Inner(), Out.Inner]\nx = Out()", "print(x.parts)", "x.n = 1"),
     "callbacks": (ITEM + "def hook(o):\n    return Item()\nx = {'hooks': [hook, lambda o: Item()], 'first': Item()}", "[h(1) for h in x['hooks']]", "x['n'] = 1"),
     "a partial": (ITEM + "import functools\ndef make(kind, n):\n    return Item()\nx = [functools.partial(make, Item, n=2), Item()]", "x[0]()", "x.append(1)"),
@@ -241,6 +244,15 @@ def test_an_attribute_that_a_class_has_no_more_is_gone_on_ranks(nb, what):
     assert rank_values(nb, first + ", C.mine", 2) == [(False, 2, 7)] * 2, "what ranks have set stays"
     nb.ok("C.other = 1")
     nb.run("%%distribute -n 2\nx is None").assert_error("VariableConflict")
+
+
+def test_a_metaclass_that_notes_classes_in_a_variable_notes_them_once(nb):
+    nb.ok("made = []\nclass Meta(type):\n    def __init__(cls, name, bases, body):\n        super().__init__(name, bases, body)\n        made.append(name)\n"
+          "class A(metaclass=Meta):\n    pass\nclass B(A):\n    pass\nx = B()")
+    for _ in range(2):
+        assert rank_values(nb, "made, type(type(x)).__name__", 2) == [(["A", "B"], "Meta")] * 2
+        nb.ok("x.n = 1")
+    assert nb.ok("%%distribute -n 2\nclass Own(A):\n    pass\nmade").value == "['A', 'B', 'Own']"
 
 
 def test_a_class_of_ranks_that_they_change_after_a_pull_is_a_conflict(nb):

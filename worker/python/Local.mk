@@ -67,6 +67,7 @@ dist_cellspan_py_capture_DATA = \
 	worker/python/cellspan/_capture/memory_users.py \
 	worker/python/cellspan/_capture/device_copies.py \
 	worker/python/cellspan/_capture/device_digest.py \
+	worker/python/cellspan/_capture/enums.py \
 	worker/python/cellspan/_capture/fingerprints.py \
 	worker/python/cellspan/_capture/foreign.py \
 	worker/python/cellspan/_capture/mangling.py \

@@ -399,9 +399,10 @@ class _Again(pickle.Unpickler):
         found = super().find_class(module, name)
         return self._make_twin if found is rebuild.make_class else found
 
-    def _make_twin(self, make, at, *args):
+    def _make_twin(self, make, *args):
         from cloudpickle import cloudpickle
 
+        at = rebuild.AT
         twin = self.twins.get(args[at])
         if twin is None:
             twin = self.twins[args[at]] = rebuild.made_quietly(make, (*args[:at], None, *args[at + 1 :]))

@@ -12,7 +12,7 @@ import types
 import weakref
 
 from .._base.imports import when_imported
-from . import sources, tensors
+from . import enums, sources, tensors
 
 _local = threading.local()
 on_filled = None  # on a rank, a function that is called with the classes that a bundle has filled, once it is loaded
@@ -118,6 +118,11 @@ def make_cached(function, parameters):
     return functools.lru_cache(**parameters)(function)
 
 
+def set_cached(cached, attributes):
+    """Sets what the user has set of it. A separate step, since the attributes may hold the function."""
+    cached.__dict__.update(attributes)
+
+
 def make_cached_property(function, name, doc):
     """A functools.cached_property, which can't be pickled before Python 3.12 because it has a lock."""
     made = functools.cached_property(function)
@@ -181,19 +186,49 @@ def make_ref(target=None):
     return weakref.ref(_Gone() if target is None else target)
 
 
-TRACKED = {"_make_skeleton_class": 4, "_make_skeleton_enum": 5}  # cloudpickle's functions: index of the argument with the class's id
+AT = 4  # index of the argument of make_plain() and make_enum() with the class's id
 
 
-def make_class(make, at, *args):
-    """An empty class, by cloudpickle's `make`. If a class with the id args[at] is here already, it is that one: to make another
-    would call its __init_subclass__ and metaclass again, which may note each class that is made."""
+def native_of(metaclass):
+    """The nearest class of a metaclass that did not come from another process. It makes the class: what code of the user's metaclass has done
+    to a class, or noted, is in the state of the class, of its metaclass or of a variable, which travels."""
+    return next(kind for kind in metaclass.__mro__ if kind not in _received)
+
+
+def make_plain(metaclass, name, bases, namespace, number, extra):
+    """An empty class. number: its id; None: it gets none."""
     from cloudpickle import cloudpickle
 
-    known = cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID.get(args[at])
+    native = native_of(metaclass)
+    if native is metaclass:
+        return cloudpickle._make_skeleton_class(metaclass, name, bases, namespace, number, extra)
+    resolved = types.resolve_bases(bases)
+    body = native.__prepare__(name, resolved)
+    body.update(namespace)
+    if resolved is not bases:
+        body["__orig_bases__"] = bases
+    cls = native.__new__(metaclass, name, resolved, body)
+    native.__init__(cls, name, resolved, body)
+    return cloudpickle._lookup_class_or_track(number, cls)
+
+
+def make_enum(metaclass, name, bases, parts, number, extra):
+    """An enum with its members. number: as of make_plain()."""
+    from cloudpickle import cloudpickle
+
+    return cloudpickle._lookup_class_or_track(number, enums.make_enum(native_of(metaclass), metaclass, name, bases, parts))
+
+
+def make_class(make, *args):
+    """An empty class, by `make`, which is make_plain() or make_enum(). If a class with the id args[AT] is here already, it is that one: to
+    make another would call its __init_subclass__ and metaclass again, which may note each class that is made."""
+    from cloudpickle import cloudpickle
+
+    known = cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID.get(args[AT])
     if known is not None:
         return known
     try:
-        hooks = _hooks(make, args)
+        hooks = _hooks(args)
         if any(cls in _received for cls in hooks):  # the classes that a hook notes are in the state of the hook's own class, which travels
             return made_quietly(make, args, hooks)
         return make(*args)
@@ -201,10 +236,8 @@ def make_class(make, at, *args):
         return made_quietly(make, args)
 
 
-def _hooks(make, args, of_packages=False):
+def _hooks(args, of_packages=False):
     """The classes whose __init_subclass__ is called for this new class: those of the notebook, or also those of packages."""
-    if make.__name__ != "_make_skeleton_class":
-        return []
     every = {cls for base in types.resolve_bases(args[2]) for cls in getattr(base, "__mro__", ()) if "__init_subclass__" in cls.__dict__}
     return [cls for cls in every if cls in _received or cls.__module__ == "__main__" or (of_packages and cls.__module__.partition(".")[0] not in PYTHONS)]
 
@@ -216,7 +249,7 @@ _making = threading.RLock()
 def made_quietly(make, args, hooks=None):
     """make(*args), an empty class, without a call of these classes' __init_subclass__. hooks None: of all but Python's own."""
     with _making:
-        kept = [(cls, cls.__dict__["__init_subclass__"]) for cls in (_hooks(make, args, True) if hooks is None else hooks)]
+        kept = [(cls, cls.__dict__["__init_subclass__"]) for cls in (_hooks(args, True) if hooks is None else hooks)]
         try:
             for cls, _ in kept:
                 with contextlib.suppress(TypeError):  # a class of C, or whose metaclass is
@@ -237,7 +270,7 @@ def _silent(owner):
 
 pickled_here = weakref.WeakSet()  # classes
 _received = weakref.WeakSet()  # classes that came from another process
-_names = weakref.WeakKeyDictionary()  # such a class -> the names of the attributes with which it came last
+_came = weakref.WeakKeyDictionary()  # such a class -> {"": names of the attributes that came last, an enum's member: names of its attributes}
 
 
 def is_received(cls):
@@ -247,20 +280,44 @@ def is_received(cls):
 
 def set_class(cls, state):
     """Fills a class that was sent by value. A class that was defined here, and only comes back, is not changed."""
-    setter, inner, name = state
+    attributes, name, members = state
     if cls in pickled_here and cls not in _received:
         return
     if cls in _received and "_fields_" in cls.__dict__ and any(base.__module__ == "_ctypes" for base in cls.__mro__):
-        inner = ({name: value for name, value in inner[0].items() if name != "_fields_"}, *inner[1:])  # a structure gets its fields only once
+        attributes = {name: value for name, value in attributes.items() if name != "_fields_"}  # a structure gets its fields only once
     _received.add(cls)
-    setter(cls, inner)
-    for gone in _names.get(cls, set()).difference(inner[0]):  # the sender has deleted it since
-        with contextlib.suppress(AttributeError, TypeError):
-            type.__delattr__(cls, gone)
-    _names[cls] = set(inner[0])
+    came = _came.setdefault(cls, {})
+    _delete(cls, came.get("", ()), attributes)
+    came[""] = frozenset(attributes)
+    _fill(cls, attributes)
+    for member, own in members.items():
+        _delete(cls._member_map_[member], came.get(member, ()), own)
+        came[member] = frozenset(own)
+        vars(cls._member_map_[member]).update(own)
     _local.filled = [*(getattr(_local, "filled", None) or ()), cls]
     if cls.__qualname__ != name:  # else it stays the same object, so that the class's next pickle has the same bytes
         type.__dict__["__qualname__"].__set__(cls, name)
+
+
+def _delete(owner, came, now):
+    """Deletes what came with an earlier state of a class, or of an enum's member, and is not in the newest one."""
+    for name in came:
+        if name not in now and name in vars(owner):
+            delete = type.__delattr__ if isinstance(owner, type) else object.__delattr__
+            with contextlib.suppress(AttributeError, TypeError):  # a class of C
+                delete(owner, name)
+
+
+def _fill(cls, attributes):
+    """Sets the attributes of a class, without code of the user's metaclass."""
+    native = native_of(type(cls))
+    for name, value in attributes.items():
+        if name != "_abc_impl":
+            native.__setattr__(cls, name, value)
+    if "__firstlineno__" in attributes:  # Python 3.13 deletes it when another attribute is set
+        native.__setattr__(cls, "__firstlineno__", attributes["__firstlineno__"])
+    for registered in attributes.get("_abc_impl", ()):
+        cls.register(registered)
 
 
 def fill_module(module, state):

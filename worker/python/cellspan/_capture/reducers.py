@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import dis
-import enum
 import functools
 import io
 import pickle
@@ -23,7 +22,7 @@ import weakref
 import cloudpickle
 
 from .._base.errors import is_a
-from . import by_name, by_type, foreign, rebuild, sources, tensors
+from . import by_name, by_type, enums, foreign, rebuild, sources, tensors
 
 IN_BAND = 4096  # bytes; smaller buffers stay in the pickle
 PLAIN = frozenset((type(None), bool, int, float))  # types whose values need no reducers; also short texts
@@ -264,10 +263,7 @@ class Pickler(cloudpickle.Pickler, Found):
         elif isinstance(obj, type) and isinstance(reduced, tuple) and len(reduced) == 6:
             rebuild.pickled_here.add(obj)
             self.by_value.append(obj)
-            make, args, (attributes, *more), _, _, setter = reduced
-            state = (_attributes(obj, attributes), *more)
-            args = (make, rebuild.TRACKED[make.__name__], *_with_slots(obj, args))
-            return rebuild.make_class, args, (setter, state, obj.__qualname__), None, None, rebuild.set_class
+            return rebuild.make_class, *_reduce_class(obj, reduced), None, None, rebuild.set_class
         return reduced
 
     def _reduce_tensor(self, tensor):
@@ -360,12 +356,12 @@ class Pickler(cloudpickle.Pickler, Found):
         return types.ModuleType, (module.__name__,), state, None, None, rebuild.fill_module
 
     def _reduce_cached(self, cached):
+        """With what the user has set of it. Its other attributes are those of the function in it."""
         inner = getattr(cached, "__wrapped__", None)
-        if not isinstance(inner, types.FunctionType) or super().reducer_override(inner) is NotImplemented:
+        if inner is None or _found_by_name(cached):
             return NotImplemented
-        if _found_by_name(cached):
-            return NotImplemented
-        return rebuild.make_cached, (inner, cached.cache_parameters())
+        state = {name: value for name, value in cached.__dict__.items() if name != "__wrapped__" and not _is_same_of(inner, name, value)}
+        return rebuild.make_cached, (inner, cached.cache_parameters()), state or None, None, None, rebuild.set_cached
 
     def _reduce_cached_property(self, prop):
         return rebuild.make_cached_property, (prop.func, prop.attrname, prop.__doc__)
@@ -407,11 +403,22 @@ class Pickler(cloudpickle.Pickler, Found):
         return (type(spec), (spec.__name__,)) if spec.__module__ == "__main__" else NotImplemented
 
 
+def _reduce_class(cls, reduced):
+    """(arguments, state) of a class that cloudpickle has reduced so."""
+    _, args, (attributes, *_), *_ = reduced
+    if enums.is_enum(cls):
+        return (rebuild.make_enum, *enums.arguments(cls, args[5])), (_attributes(cls, attributes), cls.__qualname__, enums.members_state(cls))
+    return (rebuild.make_plain, *_with_slots(cls, args)), (_attributes(cls, attributes), cls.__qualname__, {})
+
+
 def _attributes(cls, found):
-    """The attributes of a class that cloudpickle has found, and texts that it has left out because a base has the same object: whether it
-    is the same depends on how often the classes were loaded. Without __module__, which the empty class has already, and
+    """The attributes of a class that cloudpickle has found, and plain values that it has left out because a base has the same object: whether
+    it is the same depends on how often the classes were loaded. Without __module__, which the empty class has already, and
     __slotnames__, which copyreg adds when an instance is pickled."""
-    every = {**{name: value for name, value in cls.__dict__.items() if type(value) is str}, **found}
+    every = {**{name: value for name, value in cls.__dict__.items() if type(value) is str or type(value) in PLAIN}, **found}
+    if enums.is_enum(cls):
+        every.update((name, cls.__dict__[name]) for name in ("_generate_next_value_",) if name in cls.__dict__)
+        every = {name: every[name] for name in enums.own_names(cls, every)}
     names = sorted(every, key=lambda name: (name == "_fields_", name))  # ctypes lays a structure out when it gets these
     return {name: every[name] for name in names if name not in ("__module__", "__slotnames__") and not foreign.is_field(every[name])}
 
@@ -420,7 +427,7 @@ def _with_slots(cls, args):
     """cloudpickle's arguments for an empty class, also with its __slots__, which it can't get later."""
     slots = cls.__dict__.get("__slots__")
     named = typing.NamedTuple in cls.__dict__.get("__orig_bases__", ())  # it sets them itself, and refuses others
-    if not isinstance(slots, (str, tuple, list, dict)) or named or issubclass(cls, enum.Enum):
+    if not isinstance(slots, (str, tuple, list, dict)) or named:
         return args
     return (*args[:3], {**args[3], "__slots__": slots}, *args[4:])
 
@@ -479,6 +486,14 @@ def _is_version_of_class(obj, now, _):
         return False
     named = [[(cls.__module__, cls.__qualname__) for cls in one.__mro__].count((obj.__module__, obj.__qualname__)) for one in (obj, now)]
     return named[0] == named[1]  # else one of them extends the other, or another version of it
+
+
+def _is_same_of(function, name, value):
+    """Has the function the same attribute, which a wrapper of it gets by itself?"""
+    try:
+        return getattr(function, name) is value
+    except Exception:  # noqa: BLE001 - an object of the user's that can be called
+        return False
 
 
 def _found_by_name(obj):

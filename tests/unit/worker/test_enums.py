@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Enums of the notebook, and functions with a cache: another process has the same members, aliases, values and attributes."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from cellspan._capture import origins, vars_bundle  # noqa: E402
+from notebook import Notebook  # noqa: E402
+
+
+@pytest.fixture
+def nb():
+    notebook = Notebook()
+    yield notebook
+    notebook.close()
+
+
+# What defines the enum E and a member e of it; what is printed at home and elsewhere, which must be the same
+ENUMS = {
+    "__init__": ("class E(enum.Enum):\n    A = (1, 2)\n    B = (3, 4)\n    def __init__(self, m, r):\n        self.m, self.r = m, r\n    def sum(self):\n"
+                 "        return self.m + self.r\ne = E.B", "e.m, e.sum(), e.value, E((1, 2)) is E.A"),
+    "__new__ of text": ("class E(str, enum.Enum):\n    A = ('a', 1)\n    B = ('b', 2)\n    def __new__(cls, v, n):\n        o = str.__new__(cls, v)\n"
+                        "        o._value_, o.n = v, n\n        return o\ne = E.B", "e == 'b', E('a') is E.A, e.n, e.upper()"),
+    "text": ("class E(str, enum.Enum):\n    A = 'a'\n    title = 'b'\ne = E.A", "e == 'a', e.upper(), E('b').name, isinstance(e, str)"),
+    "aliases": ("class E(enum.Enum):\n    A = 1\n    ALSO = 1\n    B = 2\ne = E.ALSO", "E['ALSO'] is E.A, list(E.__members__), [m.name for m in E]"),
+    "IntFlag": ("class E(enum.IntFlag):\n    R = 1\n    W = 2\n    RW = 3\ne = E.R | E.W", "e is E.RW, int(e), E.R in e, [m.name for m in E], list(E.__members__), int(~E.R)"),
+    "Flag": ("class E(enum.Flag):\n    R = enum.auto()\n    W = enum.auto()\n    X = enum.auto()\n    RW = R | W\ne = E.R | E.X", "e == E.R | E.X, E.RW.name, e.value, E.W in e"),
+    "functions": ("def f(x):\n    return x\nclass E(enum.Enum):\n    A = '+', f\n    B = '-', lambda x: -x\n    def __init__(self, sign, fn):\n        self.sign, self.fn = sign, fn\n"
+                  "    @classmethod\n    def of(cls, sign):\n        return next(one for one in cls if one.sign == sign)\ne = E.B", "E.of('-') is e, e.fn(3), E.A.fn(4)"),
+    "a dataclass": ("@dataclasses.dataclass\nclass M:\n    a: int\n    b: str\nclass E(M, enum.Enum):\n    A = 1, 'x'\n    B = 2, 'y'\n    __reduce_ex__ = enum.Enum.__reduce_ex__\n"
+                    "e = E.B", "e.a, e.b, e.value"),
+    "a date": ("class E(datetime.date, enum.Enum):\n    A = 2020, 1, 2\n    B = 2021, 1, 3\ne = E.B", "e.year, str(e.value), E.A < E.B"),
+    "a dict": ("class E(dict, enum.Enum):\n    A = {'a': 1}\ne = E.A", "e['a'], e.value"),
+    "a tuple": ("class E(tuple, enum.Enum):\n    A = 1, 2\ne = E.A", "e[1], e.value, E((1, 2)) is e"),
+    "two values": ("class E(enum.Enum):\n    A = 1, 'one'\n    def __new__(cls, n, word):\n        o = object.__new__(cls)\n        o._value_ = n\n        cls._value2member_map_[word] = o\n"
+                   "        return o\ne = E.A", "E('one') is e, E(1) is e"),
+    "a base": ("class Base(enum.Enum):\n    def __init__(self, v):\n        self.b = v\nclass E(Base):\n    A = 1\n    def __init__(self, v):\n        super().__init__(v)\n        self.w = v + 1\n"
+               "e = E.A", "e.b, e.w"),
+    "its own values": ("class Auto(enum.Enum):\n    def _generate_next_value_(name, start, count, last):\n        return name.lower()\nclass E(Auto):\n    A = enum.auto()\ne = E.A",
+                       "e.value, enum.Enum.__new__ is Auto.__new__, Auto._generate_next_value_('Q', 1, 1, [])"),
+    "set later": ("class E(enum.Enum):\n    A = 1\nE.A.extra = {'n': [E.A]}\ne = E.A", "e.extra['n'][0] is e"),
+    "by a function": ("E = enum.Enum('E', 'A B')\ne = E.B", "[m.name for m in E], e.value"),
+    "effects": ("made = []\nclass Meta(enum.EnumMeta):\n    def __new__(kind, name, bases, body, **more):\n        made.append(name)\n        return super().__new__(kind, name, bases, body)\n"
+                "class E(enum.Enum, metaclass=Meta):\n    A = 1\n    def __init__(self, v):\n        made.append(v)\ne = E.A", "made"),
+}
+
+
+@pytest.mark.parametrize("what", ENUMS)
+def test_members_are_the_same_elsewhere(nb, what):
+    make, look = ENUMS[what]
+    nb.run("import dataclasses, datetime, enum\n" + make)
+    print_it = f"print((e is E[e.name] if e.name in E.__members__ else e == E(e.value), {look}))"
+    names = [name for name in ("E", "e", "Auto", "made") if name in nb.ns]
+    nb.run("import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()) as _said:\n    " + print_it)
+    wanted = nb.ns["_said"].getvalue().strip()
+    assert wanted.startswith("(True, ")
+    assert nb.elsewhere(" ".join(names), "import enum\n" + print_it) == wanted
+
+
+def test_a_member_is_the_same_when_it_is_sent_alone_and_again(nb):
+    nb.run("import enum\nclass E(enum.Enum):\n    A = 1\n    def __init__(self, v):\n        self.n = 0\nkept, other = {E.A: 1}, [E.A]")
+    fd, size = nb.pack("kept")
+    nb.run("E.A.n = 5\nE.A.new = 6")
+    again, more = nb.pack("other")
+    try:
+        code = ("import os, sys\nfirst = next(iter(kept))\nfrom cellspan._capture import vars_bundle\n"
+                f"second = vars_bundle.unpack({again}, {more})['other'][0]\nprint(first is second, first.n, first.new, kept[second])")
+        assert load(fd, size, again, code) == "True 5 6 1"
+    finally:
+        os.close(again)
+
+
+def load(fd, size, other, code):
+    import subprocess
+
+    from notebook import LOADER
+
+    done = subprocess.run([sys.executable, "-c", LOADER, str(fd), str(size), code], pass_fds=[fd, other], capture_output=True, text=True, timeout=120)
+    os.close(fd)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("what", ENUMS)
+def test_a_rank_that_only_reads_members_has_not_changed_them(nb, what):
+    make, look = ENUMS[what]
+    nb.run("import dataclasses, datetime, enum\n" + make)
+    ns = {name: nb.ns[name] for name in ("E", "e")}
+    of = origins.Origins(nb.ns)
+    fd, size = vars_bundle.pack(dict(ns), nb.ns)
+    of.came(list(ns), fd, size)
+    os.close(fd)
+    nb.run(f"({look}, e.name, list(E))")
+    assert of.changed(list(ns)) == dict.fromkeys(ns, "same")
+
+
+# -- functions with a cache
+
+CACHED = {
+    "an attribute": ("@functools.lru_cache(maxsize=3)\ndef f(x):\n    'doc'\n    return x\nf.tag = ['t']", "f(2), f.tag, f.__doc__, f.cache_parameters(), f.__name__"),
+    "itself as an attribute": ("@functools.cache\ndef f(x):\n    return x\nf.me = f", "f.me is f, f(1)"),
+    "a method": ("class C:\n    @functools.lru_cache\n    def f(self, x):\n        return x\n    f.tag = 5\nf = C().f", "f(2), f.tag"),
+    "a builtin": ("f = functools.lru_cache(len)", "f('ab')"),
+    "a function of a module": ("import os.path\nf = functools.lru_cache(os.path.basename)", "f('a/b')"),
+    "a class": ("@functools.lru_cache\nclass f:\n    def __init__(self, a):\n        self.a = a\nf.tag = 4", "f(1).a, f.tag, f(1) is f(1)"),
+    "a partial": ("def g(a, b):\n    return a + b\nf = functools.lru_cache(functools.partial(g, 1))", "f(2)"),
+}
+
+
+@pytest.mark.parametrize("what", CACHED)
+def test_a_function_with_a_cache_keeps_its_attributes(nb, what):
+    make, look = CACHED[what]
+    nb.run("import functools\n" + make)
+    nb.run(f"wanted = str(({look},))")
+    assert nb.elsewhere("f", f"print(({look},))") == nb.ns["wanted"]
+
+
+# -- classes that a metaclass or a later line has changed
+
+METACLASSES = {
+    "a list of classes": ("made = []\nclass Meta(type):\n    def __init__(cls, name, bases, body):\n        super().__init__(name, bases, body)\n        made.append(name)\n"
+                          "class A(metaclass=Meta):\n    pass\nclass B(A):\n    pass\nx = B()", "made, type(type(x)) is Meta"),
+    "a registry of its own": ("class Meta(type):\n    known, count = {}, 0\n    def __init__(cls, name, bases, body):\n        super().__init__(name, bases, body)\n"
+                              "        Meta.known[name] = cls\n        Meta.count += 1\nclass A(metaclass=Meta):\n    pass\nclass B(A):\n    pass\nx = B()",
+                              "sorted(Meta.known), Meta.count, Meta.known['B'] is type(x)"),
+    "a count in each class": ("import abc\nclass Meta(abc.ABCMeta):\n    def __init__(cls, *parts, **more):\n        super().__init__(*parts)\n        cls.n = getattr(cls, 'n', 0) + 1\n"
+                              "class A(metaclass=Meta):\n    pass\nA.register(int)\nclass B(A):\n    pass\nx = B()", "type(x).n, isinstance(3, A), A.n"),
+    "one that lets nothing be set": ("class Meta(type):\n    def __setattr__(cls, name, value):\n        raise AttributeError('read only')\nclass A(metaclass=Meta):\n    n = 1\n"
+                                     "    def f(self):\n        return 2\nx = A()", "x.n, x.f()"),
+    "one with a keyword": ("class Meta(type):\n    def __new__(kind, name, bases, body, key):\n        cls = super().__new__(kind, name, bases, body)\n        cls.key = key\n        return cls\n"
+                           "    def __init__(cls, name, bases, body, key):\n        pass\nclass A(metaclass=Meta, key='k'):\n    pass\nx = A()", "x.key"),
+}
+
+
+@pytest.mark.parametrize("what", METACLASSES)
+def test_a_metaclass_of_the_notebook_is_not_called_again(nb, what):
+    make, look = METACLASSES[what]
+    nb.run(make)
+    nb.run(f"wanted = str(({look},))")
+    names = " ".join(name for name in ("x", "made", "A", "Meta") if name in nb.ns)
+    assert nb.elsewhere(names, f"print(({look},))") == nb.ns["wanted"]
+
+
+def test_an_attribute_that_was_deleted_from_a_class_is_deleted_elsewhere(nb):
+    nb.run("import enum\nclass Base:\n    at = 'base'\nclass C(Base):\n    at, n, mine = 'own', 1, 2\n    def f(self):\n        return 1\nclass E(enum.Enum):\n    A = 1\n    text = property(str)\n"
+           "E.A.tag = 4\nx, y = [C, E], [C, E]")
+    fd, size = nb.pack("x")
+    nb.run("del C.at, C.f, C.n, E.A.tag, E.text")
+    again, more = nb.pack("y")
+    code = ("C, E = x\nC.added = 5\nfrom cellspan._capture import vars_bundle\n"
+            f"vars_bundle.unpack({again}, {more})\nprint(C.at, hasattr(C, 'f'), hasattr(C, 'n'), C.mine, C.added, hasattr(E.A, 'tag'), hasattr(E.A, 'text'))")
+    try:
+        assert load(fd, size, again, code) == "base False False 2 5 False False"
+    finally:
+        os.close(again)
+
+
+def test_an_attribute_that_becomes_the_same_as_the_bases_is_so_elsewhere(nb):
+    nb.run("class Base:\n    at = 1\nclass C(Base):\n    at = 2\nx, y = C(), C()")
+    fd, size = nb.pack("x")
+    nb.run("C.at = 1")
+    again, more = nb.pack("y")
+    try:
+        assert load(fd, size, again, f"from cellspan._capture import vars_bundle\nvars_bundle.unpack({again}, {more})\ntype(x).__base__.at = 9\nprint(x.at)") == "1"
+    finally:
+        os.close(again)
