@@ -244,7 +244,7 @@ int setting_wanted(enum setting which, struct buf *out)
         return buf_add_text(out, "a text is wanted");
     if (row->kind == SETTING_SECONDS)
         rc = buf_addf(out,
-                      "a duration is wanted (10, 10s, 1.5m, 2h or 500ms), from %.10g to %.10g s%s",
+                      "a duration is wanted (10, 10s, 5min, 2h or 500ms), from %.10g to %.10g s%s",
                       row->least, row->most, row->words[0] ? ", or " : "");
     else if (row->kind == SETTING_BYTES)
         rc = buf_add_text(out, "a size is wanted: bytes, or as 64M, 8G");

@@ -29,15 +29,15 @@ MUST_USE int launch_arguments_read(struct launch_arguments *a, int argc, char **
  * mean. Each line is flushed at once. */
 
 /* This launcher tells when an agent ends, or can't be found any more. Before report_nodes(). */
-void report_contract(void);
+void report_tells_ends(void);
 void report_nodes(unsigned n);
 void report_nodes_together(unsigned n); /* the same; if one agent is lost, all end */
 /* slots 0: omitted. Blanks in the name become '_', so that it is one word. */
 void report_node(unsigned agent, const char *name, unsigned slots);
 /* Replaces control characters of the text, newlines too, by blanks. */
 void report_say(const char *format, ...) PRINTF_LIKE(1, 2);
-void report_end(unsigned seconds);  /* the engine's own end may take so long */
-void report_ends(unsigned seconds); /* the job's time is over then */
+void report_end_takes(unsigned seconds); /* the engine's own end may take so long */
+void report_job_ends(unsigned seconds);  /* the job's time is over then */
 void report_notice(unsigned agent, unsigned seconds, const char *format, ...) PRINTF_LIKE(3, 4);
 void report_away(unsigned agent); /* the way to it has broken, and is looked for */
 void report_gone(unsigned agent, const char *format, ...) PRINTF_LIKE(2, 3);

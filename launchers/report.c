@@ -25,7 +25,7 @@ static PRINTF_LIKE(2, 0) void say(const char *start, const char *format, va_list
     fflush(stdout);
 }
 
-void report_contract(void)
+void report_tells_ends(void)
 {
     printf("contract 2\n");
     fflush(stdout);
@@ -56,13 +56,13 @@ void report_node(unsigned agent, const char *name, unsigned slots)
     fflush(stdout);
 }
 
-void report_end(unsigned seconds)
+void report_end_takes(unsigned seconds)
 {
     printf("end %u\n", seconds);
     fflush(stdout);
 }
 
-void report_ends(unsigned seconds)
+void report_job_ends(unsigned seconds)
 {
     printf("ends %u\n", seconds);
     fflush(stdout);

@@ -69,7 +69,7 @@ static const struct option options[] = {
            .help = "seed random numbers before the code runs; each rank gets its own"),
     OPTION("timeout", OPTION_TIME, timeout_ns, .value = "T", .min = 1, .max = NEVER_MS,
            .standard = "CELLSPAN_TIMEOUT, else never",
-           .help = "stop after T: 10, 10s, 1.5m, 2h, 500ms"),
+           .help = "stop after T: 10, 10s, 5min, 2h, 500ms"),
     OPTION("grace", OPTION_TIME, grace_ns, .value = "T", .max = NEVER_MS,
            .standard = "CELLSPAN_GRACE, else 10s",
            .help = "how long an interrupt may take before ranks are killed"),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* As in IPython, a cell magic must be on the first line that is neither blank nor a comment. */
+/* Finds the magic of a cell (declared in option.h). As in IPython, a cell magic must be on the
+ * first line that is neither blank nor a comment. */
 #include "magics/option.h"
 
 static bool space(char c)

@@ -15,7 +15,7 @@ static const struct option options[] = {
            .command = "debug", .help = "whatever is stopped at a breakpoint goes on, home too"),
     OPTION("timeout", OPTION_TIME, timeout_ns, .value = "T", .min = 1,
            .max = UINT64_C(365) * 24 * 3600 * 1000, .standard = "never", .command = "check",
-           .help = "stop it after T: 10, 10s, 1.5m"),
+           .help = "stop it after T: 10, 10s, 5min"),
     OPTION("cell", OPTION_NUMBER, cell, .value = "N", .words_are = "number of a cell", .min = 1,
            .max = 1000000000, .standard = "the last one on ranks", .command = "logs",
            .help = "what was printed in In [N]"),

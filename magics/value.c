@@ -276,7 +276,7 @@ static int time_set(const struct option *o, const char *as, const char *text, ui
     uint64_t ns;
 
     if (duration_read(text, &ns) < 0)
-        return wrong(err, as, text, "not a duration (write 10, 10s, 1.5m, 2h or 500ms)");
+        return wrong(err, as, text, "not a duration (write 10, 10s, 5min, 2h or 500ms)");
     if (ns < o->min * NS_PER_MS)
         return wrong(err, as, text, "too short (at least %llu ms)", (unsigned long long)o->min);
     if (ns > o->max * NS_PER_MS)

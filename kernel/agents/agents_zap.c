@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An agent may dial before its engine has said how many nodes there are. Its question is kept for a
+/* Answers whether an agent may connect (declared in listen.h).
+ *
+ * An agent may dial before its engine has said how many nodes there are. Its question is kept for a
  * moment: an agent that is told to try again would wait until its handshake times out. */
 #include "kernel/agents/listen.h"
 

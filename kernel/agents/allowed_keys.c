@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Public keys look random, so their first bytes serve as hash. */
+/* Decides whether an agent's key may connect (declared in listen.h). Public keys look random, so
+ * their first bytes serve as hash. */
 #include "kernel/agents/listen.h"
 
 #include <stdlib.h>
@@ -94,7 +95,7 @@ enum key_verdict allowed_keys_ask(const struct allowed_keys *a, const unsigned c
     if (!k || !k->engine)
         return a->pending ? KEY_UNKNOWN_YET : KEY_UNKNOWN;
     if (k->used)
-        return KEY_USED;
+        return KEY_VOID;
     *node = k->node;
     return KEY_ALLOWED;
 }
@@ -112,11 +113,11 @@ int allowed_keys_replace(struct allowed_keys *a, const unsigned char old[KEY_SIZ
         return -1;
     allowed_keys_add(a, next, engine, node);
     k->passing = 1;
-    allowed_keys_block(a, old);
+    allowed_keys_void(a, old);
     return 0;
 }
 
-void allowed_keys_block(struct allowed_keys *a, const unsigned char public[KEY_SIZE])
+void allowed_keys_void(struct allowed_keys *a, const unsigned char public[KEY_SIZE])
 {
     struct allowed_key *k = a->places ? seek(a->key, a->places, public) : NULL;
 
@@ -131,7 +132,7 @@ const char *key_verdict_words(enum key_verdict v)
         [KEY_UNKNOWN_YET] = "has a key that no run has yet",
         [KEY_MISSING] = "has no key",
         [KEY_UNKNOWN] = "has a key that this kernel gave nobody",
-        [KEY_USED] = "has the key of an agent that is here, or was",
+        [KEY_VOID] = "has the key of an agent that is here, or was",
     };
 
     return words[v];

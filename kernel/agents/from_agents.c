@@ -8,7 +8,7 @@
 #include "kernel/agents/private.h"
 #include "protocol/span_fields.h"
 
-#define FIRST_ROUTES 2u /* routes came with this version of the protocol */
+#define FIRST_ROUTES 2u /* the first version of the protocol that has routes */
 
 /* what: a constant text. */
 static void refused(struct agents *a, const struct router_message *arrival, const char *what)
@@ -133,7 +133,7 @@ static void pass_key_on(struct agents *a, struct node_link *link, struct slice n
         return;
     }
     log_info("agents", "%s can't resume when its connection ends", link->node.name);
-    allowed_keys_block(&a->listen.allowed, link->key);
+    allowed_keys_void(&a->listen.allowed, link->key);
 }
 
 static void tell_welcome(struct agents *a, struct node_link *link)
@@ -321,7 +321,7 @@ static bool take_reparent(struct agents *a, struct node_link *link, const struct
     return outcome != REPARENT_NOT_MINE;
 }
 
-/* An agent that acknowledges what it never got is none to go on with. */
+/* An agent that acknowledges a message that it never got is lost. */
 static void take_beat(struct agents *a, struct node_link *link, const struct span *m)
 {
     struct err err = { "" };
@@ -467,7 +467,7 @@ static bool is_first(struct slice bundle)
     return bundle_next(&bundle, &e) && e.node == ROUTE_KERNEL;
 }
 
-/* In version 1 a message had two frames. */
+/* A HELLO of version 1 has two frames. */
 static bool is_old_hello(const struct router_message *arrival)
 {
     return arrival->frames == 2 && arrival->last.n >= SPAN_HEADER_SIZE && arrival->last.p[0] == 1 &&

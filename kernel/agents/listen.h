@@ -10,7 +10,9 @@
 
 /* ---- allowed_keys.c ---- */
 /* Which keys may connect: those that this kernel has made for the nodes of its engines, each until
- * its agent has said HELLO; then the one that its agent named last. Pure. */
+ * its agent has said HELLO; then the one that its agent named last. A key is void from the agent's
+ * HELLO or RESUME on (from_agents.c), when its node is lost (node_failures.c) and when its engine
+ * has ended (allowed_keys_end()). Pure. */
 
 enum key_verdict {
     KEY_ALLOWED,
@@ -18,7 +20,7 @@ enum key_verdict {
     KEY_UNKNOWN_YET,
     KEY_MISSING, /* the connection has no CURVE key */
     KEY_UNKNOWN, /* no node has it */
-    KEY_USED,    /* its agent has said HELLO */
+    KEY_VOID,    /* its agent has said HELLO or RESUME, its node is lost, or its engine has ended */
     KEY_VERDICTS
 };
 
@@ -54,8 +56,8 @@ enum key_verdict allowed_keys_ask(const struct allowed_keys *a, const unsigned c
 MUST_USE int allowed_keys_replace(struct allowed_keys *a, const unsigned char old[KEY_SIZE],
                                   const unsigned char next[KEY_SIZE], unsigned engine,
                                   unsigned node);
-/* The agent has said HELLO: its key may not connect again. */
-void allowed_keys_block(struct allowed_keys *a, const unsigned char public[KEY_SIZE]);
+/* The key may not connect again. */
+void allowed_keys_void(struct allowed_keys *a, const unsigned char public[KEY_SIZE]);
 const char *key_verdict_words(enum key_verdict v);
 
 /* ---- agents_zap.c ---- */

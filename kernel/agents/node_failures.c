@@ -45,8 +45,8 @@ void node_failures_lose_quietly(struct agents *a, struct node_link *link)
 {
     if (link->node.state == NODE_LOST)
         return;
-    allowed_keys_block(&a->listen.allowed, link->key);
-    allowed_keys_block(&a->listen.allowed, link->next);
+    allowed_keys_void(&a->listen.allowed, link->key);
+    allowed_keys_void(&a->listen.allowed, link->next);
     node_link_lost(link);
     agents_blobs_node_lost(&a->blobs, link->node.number);
     forget_credit(a, link->node.number);

@@ -154,7 +154,7 @@ struct cell_stop {
     bool decided;               /* the error was shown, or the cell has failed: ranks must stop */
     bool stopping;              /* ranks were told to stop */
     unsigned interrupts;        /* by the user */
-    uint64_t stood_ns;          /* how long workers were stopped at breakpoints, in all */
+    uint64_t at_breakpoints_ns; /* how long workers were stopped at breakpoints, in all */
     struct stop_timers *timers; /* owned, of stop_cell.c */
     struct disconnect *disconnect; /* owned, of disconnect.c; NULL: no connections are being cut */
     bool failed_running;           /* run_cell.c: the cell failed while ranks ran it */

@@ -159,7 +159,7 @@ static void kill_script(struct cell *c)
     struct ranks left = RANKS_INIT;
 
     if (cell_lingers(c) && ranks_add_range(&left, 0, cell_own_group(c)->size - 1) == 0)
-        stop_kill(c->nb, cell_own_group(c), &left, 9, 0);
+        stop_signal_ranks(c->nb, cell_own_group(c), &left, 9, 0);
     ranks_release(&left);
 }
 

@@ -40,7 +40,8 @@ void rank_events_widgets(struct notebook *nb, const struct rank *r);
 void rank_events_debugger(struct notebook *nb, uint32_t worker);
 /* the node is lost, and all its ranks with it */
 void rank_events_lost(struct notebook *nb, unsigned node, const char *why);
-/* leaves ranks behind that do not end although they were killed; when: stop_killed_due() */
+/* leaves ranks behind that do not end although they were killed; when: stop_wait_for_killed_due()
+ */
 void rank_events_tick(struct cell *c, uint64_t now);
 /* The node is shown as away from now on, or no more. A cell whose ranks were killed waits for none.
  */

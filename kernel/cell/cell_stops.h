@@ -23,12 +23,13 @@ void stop_by_interrupt(struct cell *c); /* by the user */
 /* `cellspan run` got the signal: passes it on to the script's ranks */
 void stop_by_signal(struct cell *c, unsigned signal);
 /* Ranks get SIGKILL in after_ns. The kernel waits LEFT_BEHIND_NS longer, and then no more. */
-void stop_killed(struct cell *c, uint64_t after_ns);
-uint64_t stop_killed_due(const struct cell *c); /* when the kernel waits for them no more */
-void stop_killed_cancel(struct cell *c);        /* nobody waits for them any more */
+void stop_wait_for_killed(struct cell *c, uint64_t after_ns);
+uint64_t
+stop_wait_for_killed_due(const struct cell *c);   /* when the kernel waits for them no more */
+void stop_wait_for_killed_cancel(struct cell *c); /* nobody waits for them any more */
 /* sends the signal, and SIGKILL after grace_ms; the ranks become RANK_STOPPING */
-void stop_kill(struct notebook *nb, struct group *g, const struct ranks *which, unsigned signal,
-               uint64_t grace_ms);
+void stop_signal_ranks(struct notebook *nb, struct group *g, const struct ranks *which,
+                       unsigned signal, uint64_t grace_ms);
 /* Before the cell, its ranks may still run callbacks of widgets. Those that take too long are
  * interrupted. */
 uint64_t stop_callbacks_due(const struct cell *c);

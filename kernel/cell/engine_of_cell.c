@@ -359,10 +359,10 @@ static bool waits_for_ends(struct cell *c)
 
     if (holds && c->engine.waits != CELL_WAITS_FOR_ENDS) {
         c->engine.waits = CELL_WAITS_FOR_ENDS;
-        stop_killed(c, STOP_GRACE_MS * NS_PER_MS);
+        stop_wait_for_killed(c, STOP_GRACE_MS * NS_PER_MS);
     } else if (!holds && c->engine.waits == CELL_WAITS_FOR_ENDS) {
         c->engine.waits = CELL_WAITS_NOT;
-        stop_killed_cancel(c);
+        stop_wait_for_killed_cancel(c);
     }
     return holds;
 }

@@ -79,12 +79,12 @@ static void hint_place(struct slice name, json_t *traceback)
     static const struct {
         const char *name, *call, *variable;
     } places[] = {
-        {"rank", "rank", "RANK"},
-        {"RANK", "rank", "RANK"},
-        {"local_rank", "local_rank", "LOCAL_RANK"},
-        {"LOCAL_RANK", "local_rank", "LOCAL_RANK"},
-        {"world_size", "world_size", "WORLD_SIZE"},
-        {"WORLD_SIZE", "world_size", "WORLD_SIZE"},
+        { "rank", "rank", "RANK" },
+        { "RANK", "rank", "RANK" },
+        { "local_rank", "local_rank", "LOCAL_RANK" },
+        { "LOCAL_RANK", "local_rank", "LOCAL_RANK" },
+        { "world_size", "world_size", "WORLD_SIZE" },
+        { "WORLD_SIZE", "world_size", "WORLD_SIZE" },
     };
     struct buf line = BUF_INIT;
 

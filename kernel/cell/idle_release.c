@@ -102,7 +102,7 @@ static void end_ranks(struct notebook *nb)
         log_info("ranks", "%u idle ranks are ended", ranks_count(&which));
         tell(nb, &which);
         nb->ends.idle->ending = true;
-        stop_kill(nb, nb->group, &which, SIGTERM, STOP_GRACE_MS);
+        stop_signal_ranks(nb, nb->group, &which, SIGTERM, STOP_GRACE_MS);
     }
     ranks_release(&which);
 }

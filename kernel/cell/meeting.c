@@ -9,7 +9,7 @@
 
 void meeting_release(struct step_meeting *m)
 {
-    free(m->guest);
+    free(m->rank);
     free(m->said);
     *m = (struct step_meeting)MEETING_INIT;
 }
@@ -18,22 +18,22 @@ int meeting_add(struct step_meeting *m, uint32_t worker, unsigned rank)
 {
     if (m->n == m->room) {
         const size_t room = m->room ? 2 * m->room : 8;
-        struct step_guest *more = realloc(m->guest, room * sizeof *more);
+        struct step_rank *more = realloc(m->rank, room * sizeof *more);
 
         if (!more)
             return -1;
-        m->guest = more;
+        m->rank = more;
         m->room = room;
     }
-    m->guest[m->n++] = (struct step_guest){ .worker = worker, .rank = rank };
+    m->rank[m->n++] = (struct step_rank){ .worker = worker, .rank = rank };
     return 0;
 }
 
-struct step_guest *meeting_guest(const struct step_meeting *m, uint32_t worker)
+struct step_rank *meeting_rank(const struct step_meeting *m, uint32_t worker)
 {
     for (size_t k = 0; k < m->n; k++)
-        if (m->guest[k].worker == worker)
-            return &m->guest[k];
+        if (m->rank[k].worker == worker)
+            return &m->rank[k];
     return NULL;
 }
 
@@ -50,7 +50,7 @@ static bool is_open(const struct step_meeting *m)
 
 void meeting_counted(struct step_meeting *m, uint32_t worker, uint64_t steps)
 {
-    struct step_guest *g = meeting_guest(m, worker);
+    struct step_rank *g = meeting_rank(m, worker);
 
     if (!g || m->state != MEETING_COUNTS)
         return;
@@ -60,27 +60,27 @@ void meeting_counted(struct step_meeting *m, uint32_t worker, uint64_t steps)
 
 void meeting_there(struct step_meeting *m, uint32_t worker)
 {
-    struct step_guest *g = meeting_guest(m, worker);
+    struct step_rank *g = meeting_rank(m, worker);
 
-    if (g && m->state == MEETING_GOES && g->state == GUEST_RUNS)
-        g->state = GUEST_THERE;
+    if (g && m->state == MEETING_GOES && g->state == AT_CELL)
+        g->state = AT_STEP;
 }
 
 void meeting_ran(struct step_meeting *m, uint32_t worker)
 {
-    struct step_guest *g = meeting_guest(m, worker);
+    struct step_rank *g = meeting_rank(m, worker);
 
     if (g && m->state == MEETING_RUNS)
-        g->state = GUEST_RAN;
+        g->state = HAS_RUN_IT;
 }
 
 void meeting_failed(struct step_meeting *m, uint32_t worker, struct slice error)
 {
-    struct step_guest *g = meeting_guest(m, worker);
+    struct step_rank *g = meeting_rank(m, worker);
 
     if (!g || m->state != MEETING_RUNS)
         return;
-    g->state = GUEST_FAILED;
+    g->state = HAS_FAILED;
     if (!m->said) {
         m->said = slice_copy(error);
         m->said_by = g->rank;
@@ -89,14 +89,14 @@ void meeting_failed(struct step_meeting *m, uint32_t worker, struct slice error)
 
 void meeting_ended(struct step_meeting *m, uint32_t worker, bool well)
 {
-    struct step_guest *g = meeting_guest(m, worker);
+    struct step_rank *g = meeting_rank(m, worker);
 
-    if (!g || !is_open(m) || g->state == GUEST_RAN || g->state == GUEST_FAILED)
+    if (!g || !is_open(m) || g->state == HAS_RUN_IT || g->state == HAS_FAILED)
         return;
     if (!well)
-        g->state = GUEST_GONE;
+        g->state = IS_GONE;
     else if (m->state != MEETING_RUNS)
-        g->state = GUEST_ENDED;
+        g->state = HAS_ENDED;
 }
 
 static void call_off(struct step_meeting *m, enum meeting_why why)
@@ -111,12 +111,12 @@ void meeting_late(struct step_meeting *m)
         call_off(m, MEETING_LATE);
 }
 
-static size_t count(const struct step_meeting *m, enum guest_state state)
+static size_t count(const struct step_meeting *m, enum step_rank_state state)
 {
     size_t n = 0;
 
     for (size_t k = 0; k < m->n; k++)
-        n += m->guest[k].state == state;
+        n += m->rank[k].state == state;
     return n;
 }
 
@@ -126,9 +126,9 @@ static bool choose(struct step_meeting *m)
     uint64_t most = 0;
 
     for (size_t k = 0; k < m->n; k++) {
-        if (!m->guest[k].counted)
+        if (!m->rank[k].counted)
             return false;
-        most = m->guest[k].steps > most ? m->guest[k].steps : most;
+        most = m->rank[k].steps > most ? m->rank[k].steps : most;
     }
     m->step = most + 1;
     return true;
@@ -136,10 +136,10 @@ static bool choose(struct step_meeting *m)
 
 static bool gather(struct step_meeting *m)
 {
-    const size_t there = count(m, GUEST_THERE), ended = count(m, GUEST_ENDED);
+    const size_t there = count(m, AT_STEP), ended = count(m, HAS_ENDED);
     const bool counted = m->state == MEETING_COUNTS && choose(m);
 
-    if (count(m, GUEST_GONE))
+    if (count(m, IS_GONE))
         call_off(m, MEETING_FAILED);
     else if (ended == m->n)
         meeting_begin(m, true);
@@ -159,7 +159,7 @@ bool meeting_next(struct step_meeting *m)
     if (m->state == MEETING_COUNTS || m->state == MEETING_GOES)
         return gather(m);
     if (m->state != MEETING_RUNS ||
-        count(m, GUEST_RAN) + count(m, GUEST_FAILED) + count(m, GUEST_GONE) < m->n)
+        count(m, HAS_RUN_IT) + count(m, HAS_FAILED) + count(m, IS_GONE) < m->n)
         return false;
     m->state = MEETING_OVER;
     return true;
@@ -168,15 +168,15 @@ bool meeting_next(struct step_meeting *m)
 /* ---- words ---- */
 
 /* "ranks 0-2", of those of which it is true */
-static int add_ranks(const struct step_meeting *m, bool (*is)(const struct step_guest *),
+static int add_ranks(const struct step_meeting *m, bool (*is)(const struct step_rank *),
                      struct buf *out)
 {
     struct ranks r = RANKS_INIT;
     int rc = 0;
 
     for (size_t k = 0; rc == 0 && k < m->n; k++)
-        if (is(&m->guest[k]))
-            rc = ranks_add(&r, m->guest[k].rank);
+        if (is(&m->rank[k]))
+            rc = ranks_add(&r, m->rank[k].rank);
     if (rc == 0)
         rc = buf_add_text(out, ranks_count(&r) == 1 ? "rank " : "ranks ");
     if (rc == 0)
@@ -185,19 +185,19 @@ static int add_ranks(const struct step_meeting *m, bool (*is)(const struct step_
     return rc;
 }
 
-static bool is_absent(const struct step_guest *g)
+static bool is_absent(const struct step_rank *g)
 {
-    return g->state == GUEST_RUNS;
+    return g->state == AT_CELL;
 }
 
-static bool has_ended(const struct step_guest *g)
+static bool has_ended(const struct step_rank *g)
 {
-    return g->state == GUEST_ENDED;
+    return g->state == HAS_ENDED;
 }
 
-static bool has_not_run(const struct step_guest *g)
+static bool has_not_run(const struct step_rank *g)
 {
-    return g->state != GUEST_RAN && g->state != GUEST_FAILED;
+    return g->state != HAS_RUN_IT && g->state != HAS_FAILED;
 }
 
 static int add_why(const struct step_meeting *m, const char *fn, struct buf *out)
@@ -234,7 +234,7 @@ int meeting_words(const struct step_meeting *m, const char *fn, struct buf *out)
     if (m->said)
         return buf_addf(out, "the checkpoint is not whole: %s() failed on rank %u: %s", fn,
                         m->said_by, m->said);
-    if (m->n == count(m, GUEST_RAN)) {
+    if (m->n == count(m, HAS_RUN_IT)) {
         rc = buf_addf(out, "the checkpoint is whole: %s() has run on ", fn);
         rc = rc < 0 || m->n == 1 ? rc : buf_add_text(out, "all ");
         rc = rc < 0 ? -1 : buf_addf(out, "%zu rank%s", m->n, m->n == 1 ? "" : "s");

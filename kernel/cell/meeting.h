@@ -24,25 +24,25 @@ enum meeting_state {
 
 enum meeting_why { MEETING_FAILED, MEETING_LATE, MEETING_ENDED };
 
-enum guest_state {
-    GUEST_RUNS,  /* the cell */
-    GUEST_THERE, /* it is in the step, and waits */
-    GUEST_ENDED, /* it has ended the cell well */
-    GUEST_RAN,
-    GUEST_FAILED, /* the function has raised an exception */
-    GUEST_GONE    /* it has died or failed */
+enum step_rank_state {
+    AT_CELL,   /* the cell */
+    AT_STEP,   /* it is in the step, and waits */
+    HAS_ENDED, /* it has ended the cell well */
+    HAS_RUN_IT,
+    HAS_FAILED, /* the function has raised an exception */
+    IS_GONE     /* it has died or failed */
 };
 
-struct step_guest {
+struct step_rank {
     uint32_t worker;
     unsigned rank;
-    enum guest_state state;
+    enum step_rank_state state;
     bool counted;
     uint64_t steps;
 };
 
 struct step_meeting {
-    struct step_guest *guest; /* owned, n of them */
+    struct step_rank *rank; /* owned, n of them */
     size_t n, room;
     enum meeting_state state;
     enum meeting_why why;
@@ -57,7 +57,7 @@ struct step_meeting {
 void meeting_release(struct step_meeting *m); /* leaves an empty one */
 /* Before it begins. -1: memory is out. */
 MUST_USE int meeting_add(struct step_meeting *m, uint32_t worker, unsigned rank);
-struct step_guest *meeting_guest(const struct step_meeting *m, uint32_t worker); /* NULL: none */
+struct step_rank *meeting_rank(const struct step_meeting *m, uint32_t worker); /* NULL: none */
 /* between: no rank runs a cell, so all run the function now. */
 void meeting_begin(struct step_meeting *m, bool between);
 void meeting_counted(struct step_meeting *m, uint32_t worker, uint64_t steps);

@@ -207,7 +207,7 @@ bool node_errors_python(struct cell *c, const struct rank *r, struct slice versi
         if (c->group->rank[c->member[k].rank].node == r->node &&
             ranks_add(&all, c->member[k].rank) < 0)
             break;
-    stop_kill(nb, c->group, &all, 9, 0);
+    stop_signal_ranks(nb, c->group, &all, 9, 0);
     ranks_release(&all);
     cell_fail(
         c, "RankNotStarted",

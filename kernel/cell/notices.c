@@ -153,12 +153,12 @@ static void show_outcome(struct notebook *nb)
 
 /* ---- ranks meet ---- */
 
-static struct rank *guest_rank(const struct notebook *nb, const struct step_guest *g)
+static struct rank *rank_of_step(const struct notebook *nb, const struct step_rank *g)
 {
     return notebook_rank(nb, g->worker, NULL);
 }
 
-static void tell(struct notebook *nb, const struct step_guest *g, enum span_kind kind, uint64_t how)
+static void tell(struct notebook *nb, const struct step_rank *g, enum span_kind kind, uint64_t how)
 {
     struct span m = { .kind = kind, .worker = g->worker, .cell = nb->ends.notices->cell };
 
@@ -166,7 +166,7 @@ static void tell(struct notebook *nb, const struct step_guest *g, enum span_kind
         m.v[F_MEET_HOW].u64 = how;
         m.v[F_MEET_STEP].u64 = nb->ends.notices->meeting.step;
     }
-    if (guest_rank(nb, g))
+    if (rank_of_step(nb, g))
         notebook_send(nb, g->worker, &m);
 }
 
@@ -175,8 +175,8 @@ static void tell_all(struct notebook *nb, enum span_kind kind, uint64_t how)
     const struct step_meeting *m = &nb->ends.notices->meeting;
 
     for (size_t k = 0; k < m->n; k++)
-        if (kind == SPAN_COUNT || how != MEET_AT || m->guest[k].state == GUEST_RUNS)
-            tell(nb, &m->guest[k], kind, how);
+        if (kind == SPAN_COUNT || how != MEET_AT || m->rank[k].state == AT_CELL)
+            tell(nb, &m->rank[k], kind, how);
 }
 
 /* What the meeting's new state wants. */
@@ -206,12 +206,12 @@ static bool waits(const struct notices *s)
 }
 
 /* Has the rank ended its part in the cell? */
-static void update_guest(struct notebook *nb, const struct cell *c, const struct step_guest *g)
+static void update_rank(struct notebook *nb, const struct cell *c, const struct step_rank *g)
 {
     struct notices *s = nb->ends.notices;
     const struct member *member = c ? cell_worker(c, g->worker) : NULL;
 
-    if (!guest_rank(nb, g) || (waits(s) && (!member || c->bad || c->stop.stopping)))
+    if (!rank_of_step(nb, g) || (waits(s) && (!member || c->bad || c->stop.stopping)))
         meeting_ended(&s->meeting, g->worker, false);
     else if (member && member->state != MEMBER_RUNNING)
         meeting_ended(&s->meeting, g->worker, member->state == MEMBER_OK);
@@ -224,7 +224,7 @@ void notices_update(struct notebook *nb)
     if (!s || (!waits(s) && s->meeting.state != MEETING_RUNS))
         return;
     for (size_t k = 0; k < s->meeting.n; k++)
-        update_guest(nb, s->cell ? cell_find(nb, s->cell) : NULL, &s->meeting.guest[k]);
+        update_rank(nb, s->cell ? cell_find(nb, s->cell) : NULL, &s->meeting.rank[k]);
     go_on(nb);
 }
 
@@ -234,7 +234,7 @@ static bool concerns(const struct rank *r, unsigned node)
     return r->worker && (node == NODE_HERE || r->node == node);
 }
 
-static int add_guest(struct notices *s, const struct rank *r)
+static int add_step_rank(struct notices *s, const struct rank *r)
 {
     snprintf(s->fn, sizeof s->fn, "%s", r->notice);
     return meeting_add(&s->meeting, r->worker, r->number);
@@ -252,7 +252,7 @@ static int invite_cell(struct notices *s, const struct cell *c, unsigned node)
         const struct rank *r = &c->group->rank[c->member[k].rank];
 
         if (r->worker == c->member[k].worker && r->notice[0])
-            rc = add_guest(s, r);
+            rc = add_step_rank(s, r);
     }
     return rc;
 }
@@ -267,7 +267,7 @@ static int invite_idle(struct notices *s, const struct group *g, unsigned node)
         any = any || concerns(&g->rank[k], node);
     for (unsigned k = 0; any && rc == 0 && k < g->size && k < g->world; k++)
         if (g->rank[k].worker && g->rank[k].notice[0])
-            rc = add_guest(s, &g->rank[k]);
+            rc = add_step_rank(s, &g->rank[k]);
     return rc;
 }
 

@@ -280,7 +280,7 @@ static void give_up(struct cell *c)
     struct span gone = { .kind = SPAN_EXITED, .v[F_EXITED_CODE].u64 = EXITED_UNKNOWN };
     struct group *g = cell_runs(c) ? c->group : c->nb->group;
 
-    stop_killed_cancel(c);
+    stop_wait_for_killed_cancel(c);
     away_nodes_give_up(c);
     gone.v[F_EXITED_CAUSE].s = slice_text("is gone: it did not end when it was killed");
     for (unsigned k = 0; k < g->size; k++) {
@@ -306,12 +306,12 @@ void rank_events_awaited(struct notebook *nb, unsigned node)
         return;
     away_nodes_changed(nb, node);
     CELLS_EACH (c, nb)
-        if (output_is_open(c) && away_node_is(nb, node) && stop_killed_due(c) != NEVER)
+        if (output_is_open(c) && away_node_is(nb, node) && stop_wait_for_killed_due(c) != NEVER)
             away_nodes_give_up(c);
 }
 
 void rank_events_tick(struct cell *c, uint64_t now)
 {
-    if (now >= stop_killed_due(c))
+    if (now >= stop_wait_for_killed_due(c))
         give_up(c);
 }

@@ -346,9 +346,9 @@ static bool script_lingers(struct cell *c)
     if (!c->stop.ending) {
         c->stop.ending = true;
         if (ranks_add_range(&left, 0, cell_own_group(c)->size - 1) == 0)
-            stop_kill(c->nb, cell_own_group(c), &left, SIGTERM, STOP_GRACE_MS);
+            stop_signal_ranks(c->nb, cell_own_group(c), &left, SIGTERM, STOP_GRACE_MS);
         ranks_release(&left);
-        stop_killed(c, STOP_GRACE_MS * NS_PER_MS);
+        stop_wait_for_killed(c, STOP_GRACE_MS * NS_PER_MS);
     }
     return true;
 }

@@ -502,7 +502,7 @@ void start_timed_out(struct cell *c)
                   "`cellspan logs` shows more)",
                   text.p, limit);
     if (ranks_count(&late)) /* else the cell waits for home, which has no time limit */
-        stop_kill(c->nb, c->group, &late, 9, 0);
+        stop_signal_ranks(c->nb, c->group, &late, 9, 0);
     ranks_release(&late);
     buf_release(&text);
 }

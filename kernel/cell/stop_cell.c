@@ -116,23 +116,23 @@ static void interrupt_running(struct cell *c, uint64_t disconnect_after)
     c->stop.timers->stacks_ns = now + grace(c);
 }
 
-void stop_killed(struct cell *c, uint64_t after_ns)
+void stop_wait_for_killed(struct cell *c, uint64_t after_ns)
 {
     c->stop.timers->gone_ns = notebook_now(c->nb) + after_ns + LEFT_BEHIND_NS;
 }
 
-uint64_t stop_killed_due(const struct cell *c)
+uint64_t stop_wait_for_killed_due(const struct cell *c)
 {
     return c->stop.timers->gone_ns;
 }
 
-void stop_killed_cancel(struct cell *c)
+void stop_wait_for_killed_cancel(struct cell *c)
 {
     c->stop.timers->gone_ns = NEVER;
 }
 
-void stop_kill(struct notebook *nb, struct group *g, const struct ranks *which, unsigned signal,
-               uint64_t grace_ms)
+void stop_signal_ranks(struct notebook *nb, struct group *g, const struct ranks *which,
+                       unsigned signal, uint64_t grace_ms)
 {
     const struct span m = { .kind = SPAN_KILL,
                             .v[F_KILL_SIGNAL].u64 = signal,
@@ -153,7 +153,7 @@ static void kill_running(struct cell *c)
     disconnect_cancel(c);
     cell_send_running(c, &m);
     exchange_interrupt(c);
-    stop_killed(c, 0);
+    stop_wait_for_killed(c, 0);
     away_nodes_give_up(c);
 }
 
@@ -314,7 +314,7 @@ static void put_off(struct cell *c, uint64_t ns)
     uint64_t *const due[] = { &t->alike_ns,   &t->disconnect_ns, &t->stacks_ns,   &t->kill_ns,
                               &t->timeout_ns, &t->gone_ns,       &t->callbacks_ns };
 
-    c->stop.stood_ns += ns;
+    c->stop.at_breakpoints_ns += ns;
     disconnect_put_off(c, ns);
     for (size_t k = 0; k < sizeof due / sizeof *due; k++)
         if (*due[k] != NEVER)

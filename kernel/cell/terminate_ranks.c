@@ -29,8 +29,8 @@ static int choose(struct cell *c, struct ranks *which)
 
 static void end(struct cell *c, const struct ranks *which)
 {
-    stop_kill(c->nb, c->nb->group, which, SIGTERM, STOP_GRACE_MS);
-    stop_killed(c, STOP_GRACE_MS * NS_PER_MS);
+    stop_signal_ranks(c->nb, c->nb->group, which, SIGTERM, STOP_GRACE_MS);
+    stop_wait_for_killed(c, STOP_GRACE_MS * NS_PER_MS);
 }
 
 static void terminate_begin(struct cell *c)
@@ -46,7 +46,7 @@ static void terminate_begin(struct cell *c)
     } else if (ranks_count(&which)) {
         end(c, &which);
     } else if (group_stops(g)) { /* an earlier cell has told them to end, and waits no more */
-        stop_killed(c, STOP_GRACE_MS * NS_PER_MS);
+        stop_wait_for_killed(c, STOP_GRACE_MS * NS_PER_MS);
     }
     ranks_release(&which);
 }
@@ -67,7 +67,7 @@ static enum cell_outcome terminate_poll(struct cell *c)
 
     if (group_stops(g))
         return CELL_STAYS;
-    stop_killed_cancel(c);
+    stop_wait_for_killed_cancel(c);
     if (c->plan.fresh) /* forget earlier cells, so that new ranks don't report them as missed */
         group_forget_cells(g);
     if (!is_stop_or_restart(c) || c->plan.ranks_do != PLAN_RANKS_STOP)

@@ -205,7 +205,7 @@ static const struct {
     { stop_callbacks_due, stop_callbacks_tick, true, false },
     { stop_due, stop_tick, false, false },
     { disconnect_due, disconnect_tick, false, false },
-    { stop_killed_due, rank_events_tick, false, false },
+    { stop_wait_for_killed_due, rank_events_tick, false, false },
     { hang_due, hang_tick, false, false },
 };
 #define TIMERS (sizeof timers / sizeof *timers)

@@ -41,6 +41,17 @@ static void input(struct notebook *nb, const struct span *m)
         prompts_add(nb, r, SPAN_WORKER_HOME, -1, false, m);
 }
 
+/* c: the cell that has asked; NULL: none that runs. */
+static void found(struct notebook *nb, struct cell *c, const struct span *m)
+{
+    if (c)
+        rank_code_on_found(c, m);
+    else if (m->cell)
+        immediate_on_found(nb, m);
+    else
+        finds_answered(nb, m);
+}
+
 void from_home(struct notebook *nb, const struct span *m)
 {
     struct cell *c = cell_find(nb, m->cell);
@@ -83,12 +94,7 @@ void from_home(struct notebook *nb, const struct span *m)
             exchange_on_home_hand(c, m);
         break;
     case SPAN_FOUND:
-        if (c)
-            rank_code_on_found(c, m);
-        else if (m->cell)
-            immediate_on_found(nb, m);
-        else
-            finds_answered(nb, m);
+        found(nb, c, m);
         break;
     case SPAN_ASK:
         question_on_ask(nb, m);

@@ -151,7 +151,7 @@ static void tick(void *arg)
         loop_timer_again(e->timer, TICK_NS);
 }
 
-/* The end of its stdin, or a signal, for each engine. How many still run. */
+/* Closes the stdin of each engine, or sends it the signal. Returns how many still run. */
 static size_t end_all(struct engines *e, int signo)
 {
     size_t n = 0;
@@ -183,8 +183,8 @@ int engines_restart_here(struct engines *e, struct err *err)
     return 0;
 }
 
-/* Every child of the kernel but a new agent and engines; long_ones: only engines that take long for
- * their end are spared. */
+/* Kills every child of the kernel but a new agent and engines; long_ones: spares only engines that
+ * take long for their end. */
 static void kill_orphans(const struct engines *e, bool long_ones)
 {
     pid_t *spare = calloc(e->n + 1, sizeof *spare);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* line_queue.c - takes the text of one stream of all ranks, and shows its lines when they need not
- * wait (declared in private.h). */
+/* line_queue.c - takes the text of one stream of all ranks, and decides in which order, and when,
+ * its lines are shown (declared in private.h). */
 #include "kernel/merge/private.h"
 
 #include <stdlib.h>

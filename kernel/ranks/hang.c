@@ -81,7 +81,7 @@ void hang_release(struct cell *c)
 /* The time does not count in which a worker was stopped at a breakpoint. */
 static uint64_t now_of(const struct cell *c)
 {
-    return notebook_now(c->nb) - c->stop.stood_ns;
+    return notebook_now(c->nb) - c->stop.at_breakpoints_ns;
 }
 
 /* Are there living ranks that don't run this cell, and do they run nothing else? */
@@ -153,7 +153,8 @@ void hang_put_off(struct cell *c)
 
 uint64_t hang_due(const struct cell *c)
 {
-    return !c->hang || c->hang->due_ns == NEVER ? NEVER : c->hang->due_ns + c->stop.stood_ns;
+    return !c->hang || c->hang->due_ns == NEVER ? NEVER
+                                                : c->hang->due_ns + c->stop.at_breakpoints_ns;
 }
 
 /* What the main thread waits for. If the user's cell called torch.distributed, it is in a

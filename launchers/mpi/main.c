@@ -65,7 +65,7 @@ static bool make_tasks(struct mpi_job *j, unsigned n)
     if (!(j->task = calloc(n, sizeof *j->task)))
         return false;
     j->n = n;
-    report_contract();
+    report_tells_ends();
     report_nodes_together(n);
     return true;
 }

@@ -277,7 +277,7 @@ static bool make_tasks(struct job *j, unsigned n)
         delivery_tasks(&j->delivery, n, j->loop, j->in, fail, j) < 0)
         return false;
     j->n = n;
-    report_contract();
+    report_tells_ends();
     report_nodes(n);
     note_early(j);
     return true;

@@ -105,7 +105,7 @@ static void answered(void *arg, const char *line)
 
     (void)arg;
     if (left >= 0)
-        report_ends((unsigned)left);
+        report_job_ends((unsigned)left);
 }
 
 static void ask(void *arg)

@@ -71,7 +71,7 @@ static void away(void *arg)
     struct fleet *f = arg;
 
     if (!f->said_end)
-        report_end(END_S);
+        report_end_takes(END_S);
     f->said_end = true;
 }
 
@@ -298,7 +298,7 @@ static int prepare(struct fleet *f, const struct launch_arguments *a, struct err
 
 static void report_hosts(const struct fleet *f)
 {
-    report_contract();
+    report_tells_ends();
     report_nodes((unsigned)f->n);
     for (size_t i = 0; i < f->n; i++)
         report_node((unsigned)i, f->hosts.v[i].name, f->hosts.v[i].slots);

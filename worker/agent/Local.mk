@@ -66,7 +66,7 @@ worker_agent_libagent_a_SOURCES = \
 	worker/agent/processes/python_paths.h worker/agent/processes/python_paths.c \
 	worker/agent/processes/stacks.h worker/agent/processes/stacks.c \
 	worker/agent/processes/worker.h worker/agent/processes/worker.c \
-	worker/agent/processes/worker_ends.c \
+	worker/agent/processes/worker_pipes.c \
 	worker/agent/processes/worker_io.c \
 	worker/agent/processes/worker_state.h worker/agent/processes/worker_state.c \
 	worker/agent/processes/zygote.c \

@@ -40,7 +40,7 @@ struct agent {
 
 MUST_USE int agent_init(struct agent *a, const struct agent_args *args, struct loop *loop,
                         struct err *err);
-void agent_release(struct agent *a); /* after reap_everybody */
+void agent_release(struct agent *a); /* after end_all_workers */
 
 /* Functions for the uplink that handle the messages for this agent. */
 struct uplink_handler agent_handler(struct agent *a);

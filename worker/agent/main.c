@@ -44,7 +44,7 @@ struct program {
     struct join join;
     const char *agent_from; /* variables that may have the agent's number; NULL: CELLSPAN_AGENT */
     bool no_stdin;          /* stdin tells nothing */
-    bool told_end;          /* the end of stdin alone is not ours, nor is that of the parent */
+    bool told_end;          /* the end of stdin, or of the parent, need not end the agent */
     bool sealed;            /* the secret is sealed with a key of ours */
     pid_t parent;           /* the agent ends when this process does; 0: it does not */
     /* owned: the kernel's runtime folder, or on another machine the agent's own; NULL: none */
@@ -393,7 +393,7 @@ static int run(struct program *h, const struct agent_args *args, struct err *err
         start(h, err) == 0)
         rc = loop_run(loop, err);
     notice_release(&h->notice);
-    reap_everybody(&h->agent);
+    end_all_workers(&h->agent);
     agent_release(&h->agent);
     close_folder(h);
     join_release(&h->join);

@@ -19,7 +19,7 @@ struct agent;
 struct death;
 struct packet;
 struct worker;
-struct worker_ends;
+struct worker_pipes;
 
 /* ---- start.c: START: starts home, or ranks with the GPUs that each of them gets ---- */
 /* `workers`: *u32. Workers for ranks exist at once. Their processes are forked once it is known
@@ -37,14 +37,14 @@ struct worker *spawn_home(struct agent *a, uint32_t id, const char *python, cons
 /* Returns the zygote of this Python, and starts it if there is none. */
 struct worker *spawn_zygote(struct agent *a, const char *python, struct err *err);
 /* Starts no process; `ends` are owned by the caller. */
-struct worker *spawn_rank(struct agent *a, uint32_t id, uint32_t rank, const char *python,
-                          struct worker_ends *ends, struct err *err);
+struct worker *rank_worker_make(struct agent *a, uint32_t id, uint32_t rank, const char *python,
+                                struct worker_pipes *ends, struct err *err);
 
 /* ---- spawn_process.c ---- */
 /* Has the loop watch the socket and pipes of a new worker. */
 MUST_USE int spawn_watch(struct worker *w, struct err *err);
 /* Starts the process of home or a zygote; `env` as above, `ends` are borrowed. The pid, or -1. */
-pid_t spawn_process(const struct worker *w, const char *cwd, const struct worker_ends *ends,
+pid_t spawn_process(const struct worker *w, const char *cwd, const struct worker_pipes *ends,
                     struct slice env, struct err *err);
 
 /* ---- prestart.c ---- */
@@ -77,7 +77,7 @@ void exited_overdue(struct agent *a);
 MUST_USE int reap_start(struct agent *a, struct err *err);
 /* Kills every worker with its process group, then every process that became our child, and waits
  * until none is left, 5 seconds at most. */
-void reap_everybody(struct agent *a);
+void end_all_workers(struct agent *a);
 
 /* ---- relay.c ---- */
 /* Passes messages and their blobs between the kernel and a worker; only the header is read. */

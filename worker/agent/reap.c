@@ -11,9 +11,9 @@
 #include "base/process.h"
 #include "worker/agent/agent.h"
 
-#define EVERYBODY_NS (5 * NS_PER_S)
+#define KILL_WAIT_NS (5 * NS_PER_S)
 #define STOPS_NS     (200 * NS_PER_MS) /* a worker may be stopped for a moment only */
-#define POLITE_NS    (2 * NS_PER_S)    /* how long home and ranks may take to end by themselves */
+#define TERM_WAIT_NS (2 * NS_PER_S)    /* how long home and ranks may take to end by themselves */
 
 static struct death death_of(int status)
 {
@@ -118,7 +118,7 @@ static bool has_ended(const struct worker *w)
 static void let_end(const struct agent *a)
 {
     const struct clock *clock = loop_clock(a->kernel.loop);
-    const uint64_t until_ns = clock_now(clock) + POLITE_NS;
+    const uint64_t until_ns = clock_now(clock) + TERM_WAIT_NS;
     bool waiting = true;
 
     for (struct worker *w = a->workers.first; w; w = w->next)
@@ -134,14 +134,14 @@ static void let_end(const struct agent *a)
     }
 }
 
-void reap_everybody(struct agent *a)
+void end_all_workers(struct agent *a)
 {
     const struct clock *clock = loop_clock(a->kernel.loop);
     uint64_t until_ns;
 
     a->kernel.quitting = true;
     let_end(a);
-    until_ns = clock_now(clock) + EVERYBODY_NS;
+    until_ns = clock_now(clock) + KILL_WAIT_NS;
     for (struct worker *w = a->workers.first; w; w = w->next)
         worker_signal(w, SIGKILL);
     while (!wait_for_all() && clock_now(clock) < until_ns) {

@@ -22,7 +22,7 @@ extern char **environ;
     "sys.path.insert(0, os.environ['CELLSPAN_PYTHONPATH']); import cellspan; sys.path.pop(0); "    \
     "import runpy; runpy._run_module_as_main(sys.argv.pop(1))"
 
-static pid_t execute(const struct worker *w, const char *cwd, const struct worker_ends *ends,
+static pid_t execute(const struct worker *w, const char *cwd, const struct worker_pipes *ends,
                      const struct env *env, struct err *err)
 {
     char link[16];
@@ -47,7 +47,7 @@ static pid_t execute(const struct worker *w, const char *cwd, const struct worke
     return process_start(&spec, err);
 }
 
-pid_t spawn_process(const struct worker *w, const char *cwd, const struct worker_ends *ends,
+pid_t spawn_process(const struct worker *w, const char *cwd, const struct worker_pipes *ends,
                     struct slice json, struct err *err)
 {
     const struct agent *a = w->all->agent;

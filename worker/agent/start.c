@@ -28,7 +28,7 @@ struct starting {
     struct awaited {
         uint32_t worker;
         uint32_t rank;
-        struct worker_ends ends; /* all -1: the worker could not be made */
+        struct worker_pipes ends; /* all -1: the worker could not be made */
     } v[];
 };
 
@@ -54,7 +54,7 @@ static void start_nobody(struct agent *a, struct slice workers, const char *why)
 static void starting_destroy(struct starting *s)
 {
     for (size_t i = 0; i < s->n; i++)
-        worker_ends_close(&s->v[i].ends);
+        worker_pipes_close(&s->v[i].ends);
     span_release(&s->m);
     buf_release(&s->msg);
     python_paths_release(&s->paths);
@@ -97,7 +97,8 @@ static void make_workers(struct starting *s, struct slice workers)
                                 WORKER_ENDS_INIT };
         if (worker_find(&s->agent->workers, to->worker)) {
             log_error("agent", "START: worker %u is alive", to->worker);
-        } else if ((w = spawn_rank(s->agent, to->worker, to->rank, s->python, &to->ends, &err))) {
+        } else if ((w = rank_worker_make(s->agent, to->worker, to->rank, s->python, &to->ends,
+                                         &err))) {
             w->passing = m->v[F_START_ROLE].u64 != START_RANK;
             s->n++;
         } else {

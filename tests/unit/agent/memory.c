@@ -20,7 +20,7 @@
 struct desk {
     struct agent agent;
     struct worker *worker;
-    struct worker_ends ends;
+    struct worker_pipes ends;
 };
 
 static void on_settled(void *arg, uint64_t blob, const char *error)
@@ -52,7 +52,7 @@ static void desk_close(struct desk *d)
 {
     d->agent.workers.first = NULL;
     worker_destroy(d->worker);
-    worker_ends_close(&d->ends);
+    worker_pipes_close(&d->ends);
     transfer_io_destroy(d->agent.transfers);
     loop_destroy(d->agent.kernel.loop);
 }

@@ -26,7 +26,7 @@ int spawn_watch(struct worker *w, struct err *err)
     return 0;
 }
 
-pid_t spawn_process(const struct worker *w, const char *cwd, const struct worker_ends *ends,
+pid_t spawn_process(const struct worker *w, const char *cwd, const struct worker_pipes *ends,
                     struct slice env, struct err *err)
 {
     (void)cwd, (void)ends, (void)env, (void)err;
@@ -39,7 +39,7 @@ void disconnect_workers(struct agent *a, const struct span *m, struct slice work
     sim_note("disconnect");
 }
 
-/* ---- processes/: worker_io.c, worker_ends.c, zygote_io.c, stacks.c, path_probe.c, oom.c ---- */
+/* ---- processes/: worker_io.c, worker_pipes.c, zygote_io.c, stacks.c, path_probe.c, oom.c ---- */
 
 void worker_watch(struct worker *w)
 {
@@ -53,9 +53,9 @@ void worker_close_link(struct worker *w)
 
 void worker_close(struct worker *w)
 {
-    struct worker_ends ours = { w->stacks.fd, w->pipes.stream[0].fd, w->pipes.stream[1].fd, -1 };
+    struct worker_pipes ours = { w->stacks.fd, w->pipes.stream[0].fd, w->pipes.stream[1].fd, -1 };
 
-    worker_ends_close(&ours);
+    worker_pipes_close(&ours);
     w->link_fd = w->stacks.fd = w->pipes.stream[0].fd = w->pipes.stream[1].fd = -1;
 }
 
@@ -89,22 +89,22 @@ void worker_set_timer(struct workers *all, uint64_t due_ns)
     all->timer_due_ns = clock_earlier(all->timer_due_ns, due_ns);
 }
 
-int worker_ends_open(struct worker_ends *ours, struct worker_ends *theirs, struct err *err)
+int worker_pipes_open(struct worker_pipes *ours, struct worker_pipes *theirs, struct err *err)
 {
     const int fd = SIM_LINK + (int)sim->children;
 
     if (sim->children == SIM_CHILDREN)
         return err_set(err, "socketpair: Too many open files");
     sim->child[sim->children++].ends = 2;
-    *ours = *theirs = (struct worker_ends){ fd, fd, fd, fd };
+    *ours = *theirs = (struct worker_pipes){ fd, fd, fd, fd };
     return 0;
 }
 
-void worker_ends_close(struct worker_ends *e)
+void worker_pipes_close(struct worker_pipes *e)
 {
     if (e->link >= 0)
         sim->child[e->link - SIM_LINK].ends--;
-    *e = (struct worker_ends)WORKER_ENDS_INIT;
+    *e = (struct worker_pipes)WORKER_ENDS_INIT;
 }
 
 void zygote_make_room(const struct workers *all)

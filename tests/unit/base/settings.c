@@ -50,7 +50,7 @@ static void seconds_are_read(void)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         is_refused(
             SETTING_HEARTBEAT_TIMEOUT, bad[i],
-            "a duration is wanted (10, 10s, 1.5m, 2h or 500ms), from 0.1 to 86400 s; 10 is used");
+            "a duration is wanted (10, 10s, 5min, 2h or 500ms), from 0.1 to 86400 s; 10 is used");
     is_int((int64_t)value(SETTING_HANG_NOTICE, "off"), 0, "a word may stand for no seconds");
     is_int((int64_t)value(SETTING_HANG_NOTICE, "0"), 0, "as 0 does there");
     is_int((int64_t)value(SETTING_RESUME, NULL), 120 * (int64_t)NS_PER_S, "two minutes");
@@ -58,7 +58,7 @@ static void seconds_are_read(void)
            "unless the user says so");
     is_refused(
         SETTING_HANG_NOTICE, "never",
-        "a duration is wanted (10, 10s, 1.5m, 2h or 500ms), from 0 to 1000000 s, or off; 60 is used");
+        "a duration is wanted (10, 10s, 5min, 2h or 500ms), from 0 to 1000000 s, or off; 60 is used");
 }
 
 static void sizes_are_read(void)

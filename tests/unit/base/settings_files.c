@@ -113,7 +113,7 @@ static void the_environment_wins(void)
     is_text(setting_text(SETTING_PRELOAD), "jax", "unless it says nothing");
     is_text(setting_text(SETTING_HANG_NOTICE), "30", "or nothing valid");
     is_text(text_of(&f),
-            "CELLSPAN_HANG_NOTICE=often: a duration is wanted (10, 10s, 1.5m, 2h or 500ms), from 0 "
+            "CELLSPAN_HANG_NOTICE=often: a duration is wanted (10, 10s, 5min, 2h or 500ms), from 0 "
             "to 1000000 s, or off; 30 of user.toml:2 is used\n",
             "which is named");
     ok(f.now[SETTING_MERGE].origin == ORIGIN_ENVIRONMENT &&
@@ -142,12 +142,12 @@ static const struct {
       "wanted\n" },
     { "preload = \"\"\n",
       "user.toml:1: preload: it is a text; a text of one line, in quotes, is wanted\n" },
-    { "resume = -1\n", "user.toml:1: resume = -1: a duration is wanted (10, 10s, 1.5m, 2h or "
+    { "resume = -1\n", "user.toml:1: resume = -1: a duration is wanted (10, 10s, 5min, 2h or "
                        "500ms), from 0 to 86400 s\n" },
-    { "resume = nan\n", "user.toml:1: resume = nan: a duration is wanted (10, 10s, 1.5m, 2h or "
+    { "resume = nan\n", "user.toml:1: resume = nan: a duration is wanted (10, 10s, 5min, 2h or "
                         "500ms), from 0 to 86400 s\n" },
     { "resume = 1979-05-27\n", "user.toml:1: resume: it is a date or a time; a duration is "
-                               "wanted (10, 10s, 1.5m, 2h or 500ms), from 0 to 86400 s\n" },
+                               "wanted (10, 10s, 5min, 2h or 500ms), from 0 to 86400 s\n" },
     { "capture_limit = \"much\"\n", "user.toml:1: capture_limit = \"much\": a size is wanted: "
                                     "bytes, or as 64M, 8G\n" },
     { "colour = 1\n", "user.toml:1: colour: there is no such setting; `cellspan config` lists "

@@ -50,7 +50,7 @@ static void the_step(void)
            says(&m, "the checkpoint is whole: save() has run on all 2 ranks, in step 10"),
        "then it is");
     meeting_ended(&m, 3, false);
-    ok(!meeting_next(&m) && m.guest[1].state == GUEST_RAN, "a death later changes nothing");
+    ok(!meeting_next(&m) && m.rank[1].state == HAS_RUN_IT, "a death later changes nothing");
     meeting_release(&m);
 }
 

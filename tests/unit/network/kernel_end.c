@@ -132,7 +132,7 @@ void kernel_end_order(struct fleet *f, uint64_t size)
 static void knock(struct fleet *f, struct wire *w)
 {
     const enum key_verdict v = allowed_keys_ask(&f->kernel.agents.listen.allowed, w->key, &w->node);
-    const bool good = v == KEY_ALLOWED || (v == KEY_USED && planted == PLANTED_VOIDED_KEY);
+    const bool good = v == KEY_ALLOWED || (v == KEY_VOID && planted == PLANTED_VOIDED_KEY);
 
     if (good)
         check_admitted(f, w);

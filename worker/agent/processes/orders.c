@@ -6,7 +6,7 @@
 
 #include "worker/link/packet.h"
 
-static int add(struct orders *o, uint8_t tag, struct slice msg, const struct worker_ends *ends,
+static int add(struct orders *o, uint8_t tag, struct slice msg, const struct worker_pipes *ends,
                struct err *err)
 {
     struct order *one = malloc(sizeof *one + 1 + msg.n);
@@ -25,19 +25,20 @@ static int add(struct orders *o, uint8_t tag, struct slice msg, const struct wor
     return 0;
 }
 
-int orders_add_rank(struct orders *o, struct slice start, struct worker_ends *ends, struct err *err)
+int orders_add_rank(struct orders *o, struct slice start, struct worker_pipes *ends,
+                    struct err *err)
 {
     const int rc = add(o, ZYGOTE_RANK, start, ends, err);
 
     if (rc < 0)
-        worker_ends_close(ends);
-    *ends = (struct worker_ends)WORKER_ENDS_INIT;
+        worker_pipes_close(ends);
+    *ends = (struct worker_pipes)WORKER_ENDS_INIT;
     return rc;
 }
 
 int orders_add_fork(struct orders *o, struct err *err)
 {
-    const struct worker_ends none = WORKER_ENDS_INIT;
+    const struct worker_pipes none = WORKER_ENDS_INIT;
 
     return add(o, ZYGOTE_FORK, slice_text(""), &none, err);
 }
@@ -53,7 +54,7 @@ void orders_pop(struct orders *o)
 
     if (!(o->first = one->next))
         o->last = NULL;
-    worker_ends_close(&one->ends);
+    worker_pipes_close(&one->ends);
     free(one);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* orders.h - orders to a zygote: which ranks to make, and when to fork them. They wait here until
- * the zygote's socket has room. README.md, "Agent and zygote". Pure, but for worker_ends.c. */
+ * the zygote's socket has room. README.md, "Agent and zygote". Pure, but for worker_pipes.c. */
 #ifndef WORKER_AGENT_PROCESSES_ORDERS_H
 #define WORKER_AGENT_PROCESSES_ORDERS_H
 
@@ -11,11 +11,11 @@
 #include "base/err.h"
 #include "base/slice.h"
 
-/* ---- worker_ends.c ---- */
+/* ---- worker_pipes.c ---- */
 /* The socket and the pipes between the agent and a worker: of each, the agent has one end and the
  * worker the other. */
 
-struct worker_ends {
+struct worker_pipes {
     int link; /* the socket for messages */
     int out, errs, stack;
 };
@@ -24,14 +24,14 @@ struct worker_ends {
 
 /* The agent's ends are the reading ones, and nonblocking. The worker's ends stay blocking: a full
  * pipe slows the worker down. -1: *err says why, and what was opened is closed. */
-MUST_USE int worker_ends_open(struct worker_ends *ours, struct worker_ends *theirs,
-                              struct err *err);
-void worker_ends_close(struct worker_ends *e);
+MUST_USE int worker_pipes_open(struct worker_pipes *ours, struct worker_pipes *theirs,
+                               struct err *err);
+void worker_pipes_close(struct worker_pipes *e);
 
 /* ---- orders.c ---- */
 struct order {
     struct order *next;
-    struct worker_ends ends; /* owned; all -1 in ZYGOTE_FORK */
+    struct worker_pipes ends; /* owned; all -1 in ZYGOTE_FORK */
     size_t n;
     uint8_t p[]; /* the packet */
 };
@@ -41,7 +41,7 @@ struct orders {
 };
 
 /* Order to make a rank. start: START for this rank alone. Takes `ends`, also on failure. */
-MUST_USE int orders_add_rank(struct orders *o, struct slice start, struct worker_ends *ends,
+MUST_USE int orders_add_rank(struct orders *o, struct slice start, struct worker_pipes *ends,
                              struct err *err);
 /* Order to fork all ranks that were ordered before. */
 MUST_USE int orders_add_fork(struct orders *o, struct err *err);

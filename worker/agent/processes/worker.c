@@ -34,18 +34,18 @@ static void init(struct worker *w, struct workers *all, enum worker_role role, u
 }
 
 struct worker *worker_create(struct workers *all, enum worker_role role, uint32_t id, uint32_t rank,
-                             const char *python, struct worker_ends *ends, struct err *err)
+                             const char *python, struct worker_pipes *ends, struct err *err)
 {
     struct worker *w = calloc(1, sizeof *w);
-    struct worker_ends ours;
+    struct worker_pipes ours;
 
-    *ends = (struct worker_ends)WORKER_ENDS_INIT;
+    *ends = (struct worker_pipes)WORKER_ENDS_INIT;
     if (!w)
         return err_null(err, "out of memory");
     init(w, all, role, id, rank);
     if (!(w->python = strdup(python)))
         (void)err_set(err, "out of memory");
-    else if (worker_ends_open(&ours, ends, err) == 0) {
+    else if (worker_pipes_open(&ours, ends, err) == 0) {
         w->link_fd = ours.link;
         w->pipes.stream[0].fd = ours.out;
         w->pipes.stream[1].fd = ours.errs;

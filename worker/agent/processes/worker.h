@@ -59,7 +59,7 @@ struct worker {
 /* Opens its socket and pipes and puts it on the list; `ends` are then the caller's. No process is
  * started. NULL: *err says why. */
 struct worker *worker_create(struct workers *all, enum worker_role role, uint32_t id, uint32_t rank,
-                             const char *python, struct worker_ends *ends, struct err *err);
+                             const char *python, struct worker_pipes *ends, struct err *err);
 /* Its Python is another one. -1: memory is out. */
 MUST_USE int worker_python(struct worker *w, const char *python);
 /* Takes it off the list and closes everything; it is freed when the turn is over. */
@@ -104,7 +104,7 @@ void worker_set_timer(struct workers *all, uint64_t due_ns);
 struct worker *zygote_find(const struct workers *all, const char *python); /* NULL: there is none */
 /* Tells it to make w, whose ends these are; they are taken, also on failure. `start`: for this rank
  * alone. */
-MUST_USE int zygote_order(struct worker *zygote, struct worker *w, struct worker_ends *ends,
+MUST_USE int zygote_order(struct worker *zygote, struct worker *w, struct worker_pipes *ends,
                           const struct span *start, struct err *err);
 /* Forks all ranks that were ordered. */
 MUST_USE int zygote_fork(struct worker *zygote, struct err *err);

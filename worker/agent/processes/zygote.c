@@ -17,7 +17,7 @@ struct worker *zygote_find(const struct workers *all, const char *python)
 
 /* ---- telling ---- */
 
-int zygote_order(struct worker *z, struct worker *w, struct worker_ends *ends,
+int zygote_order(struct worker *z, struct worker *w, struct worker_pipes *ends,
                  const struct span *start, struct err *err)
 {
     struct buf msg = BUF_INIT;
@@ -27,7 +27,7 @@ int zygote_order(struct worker *z, struct worker *w, struct worker_ends *ends,
         rc = err_set(err, "the environment is too long: %zu bytes, at most %u", msg.n,
                      PACKET_INLINE_MAX);
     if (rc < 0)
-        worker_ends_close(ends);
+        worker_pipes_close(ends);
     else
         rc = orders_add_rank(&z->orders, buf_slice(&msg), ends, err);
     buf_release(&msg);

@@ -68,14 +68,14 @@ static void once_each(void)
     ok(add(&a, 1, 10) == 0, "a run");
     is_int(verdict(&a, 1, 3), KEY_ALLOWED, "admitted before HELLO");
     is_int(verdict(&a, 1, 3), KEY_ALLOWED, "and again: its first connection may have failed");
-    allowed_keys_block(&a, keys_of(1, 3).public);
-    is_int(verdict(&a, 1, 3), KEY_USED, "not after HELLO");
-    allowed_keys_block(&a, keys_of(9, 9).public);
+    allowed_keys_void(&a, keys_of(1, 3).public);
+    is_int(verdict(&a, 1, 3), KEY_VOID, "not after HELLO");
+    allowed_keys_void(&a, keys_of(9, 9).public);
     for (unsigned i = 0; i < 10; i++)
-        wrong += verdict(&a, 1, i) != (i == 3 ? KEY_USED : KEY_ALLOWED);
+        wrong += verdict(&a, 1, i) != (i == 3 ? KEY_VOID : KEY_ALLOWED);
     is_int(wrong, 0, "the others are not touched by that");
     ok(add(&a, 2, 1000) == 0, "the table grows");
-    is_int(verdict(&a, 1, 3), KEY_USED, "and nobody's key is fresh again");
+    is_int(verdict(&a, 1, 3), KEY_VOID, "and nobody's key is fresh again");
     allowed_keys_release(&a);
 }
 
@@ -95,11 +95,11 @@ static void runs_end(void)
     alloc_fail_at(0);
     allowed_keys_end(&a, 3);
     alloc_fail_at(-1);
-    is_int(verdict(&a, 3, 50), KEY_USED, "without memory the keys are at least used up");
+    is_int(verdict(&a, 3, 50), KEY_VOID, "without memory the keys are at least used up");
     a.pending = 1;
     is_int(verdict(&a, 7, 0), KEY_UNKNOWN_YET,
            "while a run has not said its size, strangers may be early");
-    is_int(verdict(&a, 3, 50), KEY_USED, "used is used all the same");
+    is_int(verdict(&a, 3, 50), KEY_VOID, "used is used all the same");
     allowed_keys_release(&a);
 }
 
@@ -134,7 +134,7 @@ static void one_key_takes_the_place_of_another(void)
     struct allowed_keys a = ALLOWED_KEYS_INIT;
 
     ok(add(&a, 1, 10) == 0 && replace(&a, first.public, &next) == 0, "an agent names its next key");
-    is_int(ask(&a, &first, 1003), KEY_USED, "its first one is used then");
+    is_int(ask(&a, &first, 1003), KEY_VOID, "its first one is used then");
     is_int(ask(&a, &next, 1003), KEY_ALLOWED, "the next is that of its node");
     is_int(verdict(&a, 1, 4), KEY_ALLOWED, "the others' are as before");
     is_int(replace(&a, next.public, &none), -1, "nobody can name zeros");
@@ -167,7 +167,7 @@ static void who_resumes_for_ever_needs_no_more_memory(void)
     }
     is_int(wrong, 0, "3000 keys, one after the other");
     is_int(a.places, places, "have the room of a few");
-    is_int(verdict(&a, 1, 3), KEY_USED, "the engine's key is not forgotten: it stays used");
+    is_int(verdict(&a, 1, 3), KEY_VOID, "the engine's key is not forgotten: it stays used");
     is_int(verdict(&a, 1, 4), KEY_ALLOWED, "nor are the others");
     for (unsigned k = 3000; a.n + 1 <= a.places / 2; k++) { /* until the table is full */
         next = turn_of(3, k);

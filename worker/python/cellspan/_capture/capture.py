@@ -428,7 +428,7 @@ class Capture:
         digest, large = fingerprint(pickled)
         if old is not None and self._is_as_noted(name, old, pickled, digest, large):
             return old
-        if old is not None and old.failed is None and old.digest != digest and self._is_restless(name, digest):
+        if old is not None and old.failed is None and old.digest != digest and self._pickles_differ(name, digest):
             old.arrays = pickled.arrays
             return old
         rows = [[buffer.key, size_of(buffer), *proven(buffer, proof)] for buffer in large]
@@ -450,7 +450,7 @@ class Capture:
     def _again(self, value):
         return reducers.Pickled(value, self.user_ns, self.limit, self._submodules)
 
-    def _is_restless(self, name, digest):
+    def _pickles_differ(self, name, digest):
         """Does the value's pickle differ each time? Then a different pickle does not prove a change."""
         try:
             again = self._again(self.user_ns[name])
@@ -540,9 +540,9 @@ class Capture:
             if known is not None:
                 known.note_sent(sent, spans)
                 known.via = "pushed" if self._pushing else known.via or "captured"
-        self._release_thin()
+        self._close_mostly_unused()
 
-    def _release_thin(self):
+    def _close_mostly_unused(self):
         """Closes bundles of which most bytes are not needed for comparison any more, and those over SENT_MAX; keeps a digest of the rest."""
         live, everything = {}, [*self._known.values(), *self._call_buffers.all_known()]
         for known in everything:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Home's side of the code that comes along: the part "code" of FOLLOW, and the answers to what ranks ask.
+"""Home's side of the notebook's own modules: the part "code" of FOLLOW, and the answers to what ranks ask.
 
 A thread answers, also while a cell runs or waits for its ranks. A rank asks while it imports something, so home must neither import to
 answer nor take a lock of imports, or both would wait for each other: all that this needs is imported when it is loaded.

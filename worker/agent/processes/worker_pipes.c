@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* worker_ends.c - makes the socket and the pipes between the agent and a worker (declared in
+/* worker_pipes.c - makes the socket and the pipes between the agent and a worker (declared in
  * orders.h). */
 #include "worker/agent/processes/orders.h"
 
@@ -10,7 +10,7 @@
 #include "base/process.h"
 #include "worker/link/packet.h"
 
-void worker_ends_close(struct worker_ends *e)
+void worker_pipes_close(struct worker_pipes *e)
 {
     fd_close(&e->link);
     fd_close(&e->out);
@@ -38,18 +38,18 @@ static int open_pipe(int *ours, int *theirs, struct err *err)
                            : take_pair(fd, "pipe", ours, theirs, err);
 }
 
-int worker_ends_open(struct worker_ends *ours, struct worker_ends *theirs, struct err *err)
+int worker_pipes_open(struct worker_pipes *ours, struct worker_pipes *theirs, struct err *err)
 {
     int pair[2];
 
-    *ours = *theirs = (struct worker_ends)WORKER_ENDS_INIT;
+    *ours = *theirs = (struct worker_pipes)WORKER_ENDS_INIT;
     if (packet_pair(pair, err) == 0 &&
         take_pair(pair, "socketpair", &ours->link, &theirs->link, err) == 0 &&
         open_pipe(&ours->out, &theirs->out, err) == 0 &&
         open_pipe(&ours->errs, &theirs->errs, err) == 0 &&
         open_pipe(&ours->stack, &theirs->stack, err) == 0)
         return 0;
-    worker_ends_close(ours);
-    worker_ends_close(theirs);
+    worker_pipes_close(ours);
+    worker_pipes_close(theirs);
     return -1;
 }
