@@ -18,7 +18,7 @@ kernel_libkernel_a_SOURCES = \
 	kernel/cell/away_nodes.c kernel/cell/engine_of_cell.c kernel/cell/error_hints.c kernel/cell/error_text.c kernel/cell/expand.c kernel/cell/cell_end.c kernel/cell/follow.c kernel/cell/exchange.c \
 	kernel/cell/idle_release.c kernel/cell/live_status.c kernel/cell/meeting.c kernel/cell/notices.c kernel/cell/slow_answers.c kernel/cell/group_nodes.c kernel/cell/node_errors.c \
 	kernel/cell/node_gpus.c kernel/cell/prepare.c kernel/cell/prompts.c kernel/cell/rank_events.c kernel/cell/rank_usage.c kernel/cell/gpu_memory.c \
-	kernel/cell/node_addresses.c kernel/cell/run_cell.c kernel/cell/start_ranks.c kernel/cell/stop_cell.c kernel/cell/world.c \
+	kernel/cell/node_addresses.c kernel/cell/run_cell.c kernel/cell/start_ranks.c kernel/cell/stop_cell.c kernel/cell/world_env.c \
 	kernel/ranks/check.h kernel/ranks/ranks.h kernel/ranks/check.c kernel/ranks/check_answers.c kernel/ranks/check_facts.c \
 	kernel/ranks/check_report.c kernel/ranks/collectives.c kernel/ranks/debug_rank.c kernel/ranks/hang.c kernel/ranks/rank_code.c kernel/ranks/rank_logs.c kernel/ranks/rank_table.c kernel/ranks/stopped_ranks.c kernel/ranks/where.c \
 	kernel/dispatch/dispatch.h kernel/dispatch/private.h kernel/dispatch/async_calls.c kernel/dispatch/calls.h kernel/dispatch/calls.c kernel/dispatch/cell_begin.c kernel/dispatch/cell_steps.c kernel/dispatch/immediate.c kernel/dispatch/awaited.c \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* advertise.c - the addresses that agents dial, where the user names them (declared in listen.h).
- */
+/* advertise.c - reads CELLSPAN_ADVERTISE, the addresses that agents dial instead of those of the
+ * kernel's own sockets (declared in listen.h). */
 #include "kernel/agents/listen.h"
 
 #include <arpa/inet.h>

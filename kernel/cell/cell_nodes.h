@@ -81,7 +81,7 @@ unsigned node_gpus_world(const struct cell *c);
 int node_gpus_ask(struct cell *c);
 bool node_gpus_wait(const struct cell *c); /* a node has not answered */
 
-/* ---- world.c ---- */
+/* ---- world_env.c ---- */
 /* NCCL accepts the GPUs of these ranks (true also if they have none). */
 bool world_can_use_nccl(const struct cell *c, const struct ranks *to);
 bool world_is_near(const struct cell *c, const struct ranks *to); /* they are on one node */

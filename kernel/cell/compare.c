@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Finds variables that both home and ranks have changed, before home's values overwrite the ranks'
- * values. Ranks are asked only about names that would be overwritten. All of them answer before any
- * of them gets a value. */
+ * values. vars_plan.c decides which these are. Ranks are asked only about names that would be
+ * overwritten. All of them answer before any of them gets a value. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Creates the channels and connects them: inbox.c receives, iopub.c publishes, usage.c measures. */
+/* Creates the channels and connects them: inbox.c receives, iopub.c publishes, usage.c measures.
+ * It publishes busy and idle; who answers a request says when, by ops.status(). */
 #include "kernel/jupyter/channels.h"
 
 #include <errno.h>

@@ -157,7 +157,7 @@ OPTION = {
         '    OPTION("greeting", OPTION_PATH, greeting, .value = "TEXT", .help = "the value of GREETING on ranks"),\n',
     ),
     "magics/plan.h": before(r"^    char \*cwd;\n", "    char *greeting;\n"),
-    "kernel/cell/world.c": before(
+    "kernel/cell/world_env.c": before(
         r"^    for \(char \*\*e = c->plan\.env; e",
         """    if (c->plan.greeting)
         set(env, "GREETING", json_string(c->plan.greeting));

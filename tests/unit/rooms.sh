@@ -69,7 +69,7 @@ fi
 # disconnect: SEVER, in the kernel and in the agent; ranks: %ranks, as text and its answers; stacks: those of workers, and how to ask for them
 one_subject='disconnect|ranks|stacks|main|main__|private|init__'
 # One side is the kernel's, the agent's or a launcher's, the other is Python's.
-both_languages='broadcast|capture|check|client|comms|debugger|exchange|follow|home|launcher|payload|subshells|worker|world|zygote'
+both_languages='broadcast|capture|check|client|comms|debugger|exchange|follow|home|launcher|payload|subshells|worker|world_env|zygote'
 # twice PATTERN ALLOWED: names that files which match have in several folders.
 twice() (
     set -f

@@ -104,12 +104,12 @@ static void long_lines_leave_in_pieces(void)
 {
     struct buf out = BUF_INIT;
     struct lines l = LINES_INIT(put, &out);
-    char *text = malloc(LINES_MAX + 3);
+    char *text = malloc(LINE_BYTES_MAX + 3);
 
-    memset(text, 'x', LINES_MAX - 1);
-    memcpy(text + LINES_MAX - 1, "\xc3\xa4y", 4);
+    memset(text, 'x', LINE_BYTES_MAX - 1);
+    memcpy(text + LINE_BYTES_MAX - 1, "\xc3\xa4y", 4);
     feed(&l, text, 1);
-    ok(out.n == LINES_MAX - 1 + 3 && out.p[0] == '1',
+    ok(out.n == LINE_BYTES_MAX - 1 + 3 && out.p[0] == '1',
        "a long line is cut, but not within a character");
     is_int(l.held.n, 3, "the rest waits");
     free(text);

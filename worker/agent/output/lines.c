@@ -74,12 +74,12 @@ static int put_states(struct lines *l, uint64_t now_ns)
 /* Does not cut through a UTF-8 character. */
 static size_t cut_size(const struct buf *held)
 {
-    return LINES_MAX - utf8_torn_tail(slice_of(held->p, LINES_MAX));
+    return LINE_BYTES_MAX - utf8_torn_tail(slice_of(held->p, LINE_BYTES_MAX));
 }
 
 static int put_long(struct lines *l)
 {
-    while (l->held.n > LINES_MAX)
+    while (l->held.n > LINE_BYTES_MAX)
         if (put_held(l, cut_size(&l->held), LINES_WITHIN) < 0)
             return -1;
     return 0;

@@ -4,7 +4,7 @@
  *
  * Whole lines leave at once, as many as came together. An unfinished line waits for its newline a
  * while; a progress bar (states of one line, each ended or begun by a carriage return, or ended by
- * a step up) leaves at most once in LINES_PROGRESS_NS; what is longer than LINES_MAX leaves in
+ * a step up) leaves at most once in LINES_PROGRESS_NS; what is longer than LINE_BYTES_MAX leaves in
  * pieces. No byte is lost or changes its place.
  *
  * This is for the output of ranks, which users see as it is. The launchers and the kernel read
@@ -20,7 +20,7 @@
 #define LINES_HOLD_NS     (400 * NS_PER_MS)
 #define LINES_WAIT_NS     NS_PER_S /* and how long in all, while bytes keep coming */
 #define LINES_PROGRESS_NS (100 * NS_PER_MS)
-#define LINES_MAX         262144u /* bytes of an unfinished line that are held */
+#define LINE_BYTES_MAX    262144u /* bytes of an unfinished line that are held */
 
 /* data is borrowed for the call and never empty. -1 is handed through. */
 typedef int (*lines_out_f)(void *arg, struct slice data, unsigned flags);

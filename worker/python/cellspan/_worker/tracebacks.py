@@ -24,7 +24,7 @@ OUTER, INNER = 16, 24  # frames of a long traceback that are shown: the outermos
 CAUSES = 4  # of a long chain of exceptions, this many are shown at its beginning and at its end
 MEMBERS = 200  # exceptions of groups that are looked at
 TEXT_MAX = 32_000  # characters of an exception's text
-LINES_MAX = 72_000  # characters of all that is shown of one error
+SHOWN_MAX = 72_000  # characters of all that is shown of one error
 NO_TEXT = "<str() failed>"
 FAILED = object()  # in place of lines
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -46,12 +46,12 @@ def clipped(text, most=TEXT_MAX):
 
 def within_bounds(lines):
     """The lines, without those in the middle if all together are long."""
-    if sum(map(len, lines)) + len(lines) <= LINES_MAX:
+    if sum(map(len, lines)) + len(lines) <= SHOWN_MAX:
         return lines
     text = "\n".join(lines)
-    begin, end = text[: LINES_MAX // 2], text[-(LINES_MAX // 2) :]
-    begin = begin[: begin.rfind("\n", LINES_MAX // 4) if "\n" in begin[LINES_MAX // 4 :] else None]
-    end = end[end.find("\n", 0, LINES_MAX // 4) + 1 :]
+    begin, end = text[: SHOWN_MAX // 2], text[-(SHOWN_MAX // 2) :]
+    begin = begin[: begin.rfind("\n", SHOWN_MAX // 4) if "\n" in begin[SHOWN_MAX // 4 :] else None]
+    end = end[end.find("\n", 0, SHOWN_MAX // 4) + 1 :]
     colour = "\x1b[0m" if "\x1b[" in begin else ""
     return [begin + colour, f"[... {len(text) - len(begin) - len(end)} characters are left out ...]", end]
 
