@@ -4,6 +4,7 @@ lacks, its name, its text and the user's frames come, in the reply and as an `er
 
 from __future__ import annotations
 
+import os
 import resource
 
 import processes
@@ -58,6 +59,34 @@ def test_functions_that_call_each_other(fresh, where, depth):
     for name in ("outermost", "innermost", "ping at line", "pong at line"):
         assert name in cell.traceback, cell.traceback
     assert "shell.py" not in cell.traceback and "limit.py" not in cell.traceback, cell.traceback
+
+
+@WHERE
+def test_functions_that_call_each_other_for_ever(fresh, where):
+    """Python itself ends them, with a traceback of 20,000 frames of which no two neighbours are alike."""
+    code = IN_TURN.replace("if n < %d else innermost(n)", "")
+    cell = fails(fresh(), where + code, "RecursionError")
+    assert "maximum recursion depth exceeded" in cell.reply["evalue"] and "outermost()" in cell.traceback, cell.traceback
+    assert cell.traceback.count("pong(n + 1)") > 1 and cell.traceback.rstrip().splitlines()[-1].startswith("RecursionError: "), cell.traceback
+    assert "shell.py" not in cell.traceback and "limit.py" not in cell.traceback, cell.traceback
+
+
+@WHERE
+def test_source_lines_that_cannot_be_read_in_time(fresh, tmp_path, where):
+    """As on a disk that hangs: the file of a frame is a pipe by now, to which nobody writes."""
+    module = tmp_path / "from_a_slow_disk.py"
+    module.write_text("def of_the_module(call):\n    return call()\n")
+    own = fresh()
+    own.ok(where + "import sys\nsys.path.insert(0, %r)\nimport from_a_slow_disk\ndef innermost():\n    raise ValueError('why')\n"
+                   "def outermost():\n    from_a_slow_disk.of_the_module(innermost)" % str(tmp_path))
+    module.unlink()
+    os.mkfifo(module)
+    for _ in range(2):
+        cell = fails(own, where + "outermost()", "ValueError")
+        assert cell.reply["evalue"] == "why" and cell.traceback.rstrip().endswith("ValueError: why"), cell.traceback
+        for name in ("in outermost", "in of_the_module", "in innermost"):
+            assert name in cell.traceback, cell.traceback
+    own.ok(where + "2")
 
 
 @WHERE
@@ -116,6 +145,19 @@ def test_without_memory_and_threads(fresh, where):
 
 
 @WHERE
+def test_where_the_system_gives_no_thread(fresh, where):
+    """As in a container with a limit of processes: not only Python's functions refuse. Root has no such limit."""
+    own = fresh()
+    own.ok(where + "import os, resource, threading\nif not os.geteuid():\n    os.setgid(65534)\n    os.setuid(65534)\n"
+                   "resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))")
+    fails(own, where + "threading.Thread(target=print).start()", "RuntimeError")
+    cell = fails(own, where + "def outermost():\n    return {}['no']\noutermost()", "KeyError")
+    assert cell.reply["evalue"] == "'no'" and "outermost()" in cell.traceback and "in outermost" in cell.traceback, cell.traceback
+    cell = fails(own, where + ENDLESS_TEXT, "Slow")
+    assert "<str() failed>" in cell.traceback and "thrower" in cell.traceback, cell.traceback
+
+
+@WHERE
 def test_an_interrupt_while_an_error_is_formatted(nb, where):
     nb.run(where + "class Slow(Exception):\n    def __str__(self):\n        import time\n        print('in', flush=True)\n"
            "        time.sleep(1)\n        return 'slow'", LIMIT)
@@ -135,17 +177,26 @@ def test_the_debugger_at_an_error_has_no_time_limit(nb):
         nb.ok("%pdb off")
 
 
-def test_a_library_that_shows_errors_itself(fresh):
+@WHERE
+def test_a_library_that_shows_errors_itself(fresh, where):
+    """What it shows is not ours to count. What it can't show we do."""
     nb = fresh()
-    nb.ok("import rich.traceback\nrich.traceback.install()")
-    cell = fails(nb, ENDLESS_TEXT, "Slow")
+    nb.ok(where + "import rich.traceback\nrich.traceback.install()\nNone", LIMIT)
+    cell = fails(nb, where + ENDLESS_TEXT, "Slow")
     assert "thrower" in cell.traceback, cell.traceback
-    cell = nb.start("class Slow(Exception):\n    def __str__(self):\n        import time\n        print('in', flush=True)\n"
-                    "        time.sleep(1)\n        return 'slow'\nraise Slow")
+    cell = nb.start(where + "class Slow(Exception):\n    def __str__(self):\n        import time\n        print('in', flush=True)\n"
+                            "        time.sleep(1)\n        return 'slow'\nraise Slow")
     nb.wait_shown(cell, "in", LIMIT)
     nb.km.interrupt_kernel()
     cell = nb.wait(cell, LIMIT).assert_error("Slow")
     assert "Slow: slow" in cell.shown, cell.shown
+    cell = nb.start(where + "def waits():\n    import time\n    print('waits', flush=True)\n    while True:\n        time.sleep(0.01)\nwaits()")
+    nb.wait_shown(cell, "waits", LIMIT)
+    nb.km.interrupt_kernel()
+    cell = nb.wait(cell, LIMIT).assert_error("KeyboardInterrupt")
+    assert "in waits" in cell.shown and cell.shown.rstrip().splitlines()[-1].startswith("KeyboardInterrupt"), cell.shown
+    nb.run(where + IN_TURN % 300, LIMIT).assert_error("RecursionError")
+    nb.ok(where + "2")
 
 
 @pytest.mark.parametrize("end", ["sys.exit(3)", "sys.exit('done')", "raise SystemExit"])

@@ -12,6 +12,7 @@ import importlib
 import importlib.machinery
 import os
 import platform
+import stat
 import sys
 
 from .._base.errors import in_words
@@ -289,13 +290,20 @@ def _time_of(path):
         return None
 
 
+def _opened(path, flags):
+    return os.open(path, flags | os.O_NONBLOCK)  # it may be a pipe by now
+
+
 def _state_of(path):
     """(a file's time, its hash). The hash is "" if the file can't be read, or changes meanwhile. The file is opened first: NFS may tell an
     earlier time of one that is not open."""
     made, time = hashlib.sha256(), None
     try:
-        with open(path, "rb", buffering=0) as file:
-            time = os.fstat(file.fileno()).st_mtime_ns
+        with open(path, "rb", buffering=0, opener=_opened) as file:
+            found = os.fstat(file.fileno())
+            time = found.st_mtime_ns
+            if not stat.S_ISREG(found.st_mode):
+                return time, ""
             for block in iter(lambda: file.read(BLOCK), b""):
                 made.update(block)
             return time, made.hexdigest() if os.fstat(file.fileno()).st_mtime_ns == time else ""
