@@ -5,6 +5,7 @@ lacks, its name, its text and the user's frames come, in the reply and as an `er
 from __future__ import annotations
 
 import os
+import re
 import resource
 
 import processes
@@ -142,6 +143,33 @@ def test_without_memory_and_threads(fresh, where):
         fails(own, where + "x = bytearray(1 << 30)", "MemoryError")
         cell = fails(own, where + "1 / 0", "ZeroDivisionError")
         assert "1 / 0" in cell.traceback, cell.traceback
+
+
+@pytest.mark.parametrize("value", ["b'x' * (96 << 20)", "['y' * (96 << 20)]", "__import__('numpy').ones(12 << 20)"], ids=["bytes", "text", "array"])
+def test_values_that_do_not_fit_into_a_ranks_memory(nb, value):
+    nb.ok("%%distribute -n 2\nimport resource\nnow = int(open('/proc/self/statm').read().split()[0]) * 4096\n"
+          "before = resource.getrlimit(resource.RLIMIT_AS)\nresource.setrlimit(resource.RLIMIT_AS, (now + (16 << 20), before[1]))")
+    nb.ok("of_home = " + value)
+    cell = fails(nb, "%%distribute\nlen(of_home)", "MemoryError")
+    assert re.match(r"96[.\d]* MiB of values do not fit into the memory of this process: .*ulimit -v", cell.reply["evalue"]), cell.reply
+    assert "vars_bundle.py" not in cell.traceback and "rank.py" not in cell.traceback, cell.traceback
+    nb.ok("%%distribute\nresource.setrlimit(resource.RLIMIT_AS, before)")
+    assert nb.ok("%%distribute\nlen(of_home) > 0").value == "True"
+
+
+def test_values_that_do_not_fit_into_homes_memory(fresh):
+    """Not those that come, nor copies of those that go."""
+    nb = fresh()
+    nb.ok("%%distribute -n 2\nof_ranks = 'x' * (96 << 20)")
+    nb.ok("import cellspan, resource\nof_home = 'x' * (96 << 20)\nnow = int(open('/proc/self/statm').read().split()[0]) * 4096\n"
+          "resource.setrlimit(resource.RLIMIT_AS, (now + (16 << 20), resource.RLIM_INFINITY))")
+    for code, ename in (("%pull of_ranks -r 0", "MemoryError"), ("cellspan.run(lambda: 'y' * (96 << 20), ranks=[0])", "MemoryError"),
+                        ("%push of_home", "CaptureError"), ("cellspan.run(len, of_home)", "TypeError"), ("cellspan.map(len, [of_home])", "TypeError")):
+        said = fails(nb, code, ename).reply["evalue"]
+        want = r"96[.\d]* MiB of values do not fit into the memory of this process" if ename == "MemoryError" else "there is no memory for its pickle"
+        assert re.search(want + ": .*ulimit -v", said), said
+    cell = nb.run("%%distribute\nlen(of_home)", LIMIT)
+    assert "of_home was not sent: MemoryError: there is no memory for its pickle: " in cell.shown, cell.shown
 
 
 @WHERE

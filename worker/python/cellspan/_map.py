@@ -470,6 +470,7 @@ class _Tasks:
         return self.home.interruptible(next, self._items)
 
     def _packed(self, chunk, first):
+        __tracebackhide__ = True
         ns = self.home.shell.user_ns
         try:
             return vars_bundle.pack_bytes(chunk, ns)

@@ -20,6 +20,7 @@ and writable: arrays are writable, copy-on-write, and keep the mapping alive.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import functools
 import io
@@ -90,6 +91,8 @@ def reason(error):
     text = text[0] if text else type(error).__name__
     if isinstance(error, RecursionError) or isinstance(error.__cause__, RecursionError):
         return "it is nested too deeply"
+    if isinstance(error, MemoryError) and not error.args:
+        return "there is no memory for its pickle: free some, or raise this process's limit (ulimit -v, or the container's)"
     if not isinstance(error, Exception):
         return f"{type(error).__name__}: {text}"
     return text[:1].lower() + text[1:] if text[:1].isupper() and not text[1:2].isupper() else text
@@ -286,6 +289,8 @@ def _rebuilt(views, meta, body, user_ns, placed, land, loads, label, say):
             value = (loads or pickle.loads)(body, buffers=views[:count])
     except Exception as error:
         if same_python(meta):
+            if isinstance(error, MemoryError) and not error.args:
+                error.args = (_no_room(len(body) + sum(map(len, views[:count]))),)
             if loads is not None or isinstance(error, (ImportError, MemoryError)):
                 raise
             advice = class_versions.advice(meta.get("classes"), error)
@@ -319,9 +324,19 @@ def _without_our_frames(error):
 
 def read(fd, size):
     """(the buffers as writable memoryviews, meta, body) of a bundle. Checks every offset and length."""
+    __tracebackhide__ = True
     head = _head(fd, size)
     _seal(fd)
-    return _split(_memory(fd, size, size - head[2]), *head)
+    try:
+        return _split(_memory(fd, size, size - head[2]), *head)
+    except (MemoryError, OSError) as error:
+        if isinstance(error, OSError) and error.errno != errno.ENOMEM:
+            raise
+    raise MemoryError(_no_room(size))
+
+
+def _no_room(size):
+    return f"{human(size)} of values do not fit into the memory of this process: free some of it, or raise its limit (ulimit -v, or the container's)"
 
 
 def _split(memory, count, meta_size, start):
