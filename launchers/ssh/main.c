@@ -20,7 +20,8 @@
 #include "launchers/ssh/ssh_child.h"
 #include "launchers/agent_script.h"
 
-#define LOGINS_MAX 32u /* at once */
+#define LOGINS_MAX  32u /* at once */
+#define ALIVE_COUNT "3" /* signs of life that ssh waits for in vain before it ends */
 /* how long agents may take to end after their stdin; then ssh gets SIGTERM, then SIGKILL */
 #define POLITE_NS (8 * NS_PER_S)
 #define END_S     12u /* seconds, with all of that */
@@ -158,22 +159,14 @@ static void stdin_ready(void *arg, int fd, unsigned events)
 
 /* ---- the beginning ---- */
 
-/* ssh's ServerAliveInterval in seconds. */
+/* ssh's ServerAliveInterval in seconds. With ALIVE_COUNT ssh notices later than the kernel that a
+ * host is silent, but well before the kernel gives the host up: a way that leads nowhere, as after
+ * this machine has got another address, may have a successor that leads there. */
 static unsigned alive_interval(void)
 {
     const double seconds = (double)setting_value(SETTING_HEARTBEAT_TIMEOUT) / (double)NS_PER_S;
 
     return (unsigned)((seconds + 1.9) / 2); /* at least half of the time-out, and at least 1 */
-}
-
-/* How many of them ssh lets pass without an answer: it gives up later than the kernel, so that it
- * is the kernel that reports a silent host. */
-static unsigned alive_count(void)
-{
-    const double seconds = (double)setting_value(SETTING_RESUME) / (double)NS_PER_S;
-    const unsigned count = (unsigned)(seconds / alive_interval()) + 2;
-
-    return count > 3 ? count : 3;
 }
 
 /* Composes ssh's command and options. For ssh the first value of an option counts: those of
@@ -189,9 +182,10 @@ static int compose_ssh(struct words *ssh, struct err *err)
         "-oClearAllForwardings=yes",
         "-oPermitLocalCommand=no",
         "-oRemoteCommand=none",
+        "-oServerAliveCountMax=" ALIVE_COUNT,
     };
     const char *command = setting_text(SETTING_SSH);
-    char interval[48], count[48];
+    char interval[48];
     struct err why = { "" };
 
     if (words_split(ssh, command && command[strspn(command, " \t")] ? command : "ssh", &why) < 0)
@@ -200,9 +194,7 @@ static int compose_ssh(struct words *ssh, struct err *err)
         if (words_add(ssh, ours[i]) < 0)
             return err_set(err, "out of memory");
     snprintf(interval, sizeof interval, "-oServerAliveInterval=%u", alive_interval());
-    snprintf(count, sizeof count, "-oServerAliveCountMax=%u", alive_count());
-    return words_add(ssh, interval) < 0 || words_add(ssh, count) < 0 ? err_set(err, "out of memory")
-                                                                     : 0;
+    return words_add(ssh, interval) < 0 ? err_set(err, "out of memory") : 0;
 }
 
 /* An agent that is waited for outlasts a connection of ssh that breaks. */
