@@ -187,6 +187,28 @@ static void thief_takes(struct fleet *f, const struct frame *frame)
         leave_thief(f);
 }
 
+static void thief_sends(struct fleet *f, struct slice message)
+{
+    network_send(&f->net, f->thief, SIDE_AGENT,
+                 frame_create(FRAME_SPAN, ROUTE_KERNEL, NULL, message), f->now);
+}
+
+/* The same with other bytes, as of a program of any version or of none. */
+static void thief_says_nonsense(struct fleet *f, struct slice message)
+{
+    struct dice *d = &f->dice;
+    struct buf other = BUF_INIT;
+
+    if (buf_add_slice(&other, message) < 0)
+        abort();
+    other.p[0] = (char)(dice_chance(d, 500) ? dice_roll(d, 256) : SPAN_VERSION);
+    other.p[1] = dice_chance(d, 500) ? SPAN_HELLO : SPAN_RESUME;
+    for (uint64_t k = dice_roll(d, 4); k > 0; k--)
+        other.p[2 + dice_roll(d, other.n - 2)] = (char)dice_roll(d, 256);
+    thief_sends(f, slice_of(other.p, dice_chance(d, 500) ? other.n : dice_roll(d, other.n)));
+    buf_release(&other);
+}
+
 /* Whoever has the one key that is good is the agent. So this one resumes when it is not any more.
  */
 static void thief_resumes(struct fleet *f)
@@ -206,8 +228,8 @@ static void thief_resumes(struct fleet *f)
     m.v[F_RESUME_NEXT].s = slice_of(next, KEY_SIZE);
     if (span_encode(&m, &message, &err) < 0)
         abort();
-    network_send(&f->net, f->thief, SIDE_AGENT,
-                 frame_create(FRAME_SPAN, ROUTE_KERNEL, NULL, buf_slice(&message)), f->now);
+    thief_says_nonsense(f, buf_slice(&message));
+    thief_sends(f, buf_slice(&message));
     buf_release(&message);
 }
 
@@ -312,9 +334,12 @@ static const char *name_of(const struct frame *frame)
 {
     static const char *const names[] = { "knock", "admitted", "refused", "", "end" };
 
-    if (frame->kind == FRAME_SPAN)
-        return span_info((unsigned char)frame->bytes[1])->name;
-    return names[frame->kind];
+    const struct span_info *info;
+
+    if (frame->kind != FRAME_SPAN)
+        return names[frame->kind];
+    info = frame->n > 1 ? span_info((unsigned char)frame->bytes[1]) : NULL;
+    return info ? info->name : "nonsense";
 }
 
 static void deliver(struct fleet *f, const struct arrival *a)
