@@ -70,6 +70,17 @@ def test_a_memoryview_stays_one(nb):
     assert "a memoryview of the format 'Zd' can't be sent; send what it views" in cell.reply["evalue"], cell.shown
 
 
+def test_ranks_write_to_the_file_of_a_memmap(nb, tmp_path):
+    path = str(tmp_path / "data")
+    nb.ok(f"import numpy as np\nm = np.memmap({path!r}, 'f8', 'w+', shape=(1 << 12, 8))\nhalf = m[1 << 11:]")
+    nb.ok("%%distribute -n 2\nimport cellspan\nrank = cellspan.rank()\nm[rank] = rank + 1\nhalf[rank] = 10 * rank + 10")
+    assert nb.ok("m[:3, 0].tolist(), half[:3, 7].tolist()").value == "([1.0, 2.0, 0.0], [10.0, 20.0, 0.0])"
+    nb.ok("m[0] = 7")
+    assert rank_values(nb, "float(m[0, 0]), type(m).__name__, half.shape", 2) == [(7.0, "memmap", (2048, 8))] * 2
+    nb.ok("%%distribute -n 2 --into back\nm[1:1000]")
+    assert nb.ok("type(back).__name__, float(back[0, 0])").value == "('memmap', 2.0)"
+
+
 def test_home_only_looks_at_what_ranks_have_changed(nb):
     nb.ok("import pandas as pd\nx = pd.DataFrame({'a': range(5)}, index=pd.date_range('2020', periods=5))")
     nb.ok("%%distribute -n 2\nx.iloc[0, 0] = 7")

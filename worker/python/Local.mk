@@ -55,6 +55,7 @@ dist_cellspan_py_code_DATA = \
 cellspan_py_capturedir = $(cellspan_pydir)/_capture
 dist_cellspan_py_capture_DATA = \
 	worker/python/cellspan/_capture/__init__.py \
+	worker/python/cellspan/_capture/arrays.py \
 	worker/python/cellspan/_capture/assigned.py \
 	worker/python/cellspan/_capture/bindings.py \
 	worker/python/cellspan/_capture/blame.py \

@@ -7,11 +7,11 @@ nothing. Subclasses are treated as their base is.
 
 from __future__ import annotations
 
-from . import caches, enums, foreign, tensors, worlds
+from . import arrays, caches, enums, foreign, tensors, worlds
 
 
 # {(module, qualified name): a function that reduces an object, or returns NotImplemented}
-RULES = {**caches.RULES, **enums.RULES, **foreign.RULES, **worlds.RULES, ("torch", "Tensor"): tensors.reduce_subclass}
+RULES = {**arrays.RULES, **caches.RULES, **enums.RULES, **foreign.RULES, **worlds.RULES, ("torch", "Tensor"): tensors.reduce_subclass}
 
 
 def rule_of(kind):

@@ -155,7 +155,7 @@ class Capture:
             if known.failed is not None:
                 self._note_unsent(name, known, wanted[name], False, warnings)
         listed += self._check_assigned({}, seen, False)
-        if pickled.arrays and any(pickled.arrays & set(known.arrays) for known in seen.values()):
+        if pickled.arrays and any(not known.arrays.isdisjoint(pickled.arrays) for known in seen.values()):
             return [], [], None, None
         listed += [[*row, _link.CAPTURED_READ] for row in groups]
         return listed + self._tie(seen), warnings, load, pickled if groups else None
@@ -429,7 +429,7 @@ class Capture:
         if old is not None and self._is_as_noted(name, old, pickled, digest, large):
             return old
         if old is not None and old.failed is None and old.digest != digest and self._pickles_differ(name, digest):
-            old.arrays = pickled.arrays
+            old.note_arrays(pickled.arrays)
             return old
         rows = [[buffer.key, size_of(buffer), *proven(buffer, proof)] for buffer in large]
         return Known(next(self._versions), digest, rows, pickled.arrays, pickled.size)
@@ -440,7 +440,7 @@ class Capture:
         noted, rows = (digest, large) if before is None else fingerprint(before)
         if old.digest != noted or len(old.large) != len(rows) or not all(map(unchanged, old.large, rows)):
             return False
-        old.arrays = pickled.arrays
+        old.note_arrays(pickled.arrays)
         if len(large) == len(rows):
             old.digest = digest
         for was, buffer in zip(old.large, rows):

@@ -45,7 +45,7 @@ class Sent:
 class Known:
     """What is known about one name: its version, and digests of its value."""
 
-    __slots__ = ("version", "since", "ident", "via", "pulled", "assigned", "digest", "large", "arrays", "size", "failed", "cells", "by_name")
+    __slots__ = ("version", "since", "ident", "via", "pulled", "assigned", "digest", "large", "arrays", "_alive", "size", "failed", "cells", "by_name")
 
     def __init__(self, version, digest, large=(), arrays=(), size=0, failed=None):
         self.version = self.since = version
@@ -55,11 +55,21 @@ class Known:
         self.assigned = 0  # if it came from a rank: the version of home's last assignment before; 0: there was none
         self.digest = digest
         self.large = large  # [[key, bytes, Sent, digest or None, offset or ON_DEVICE]] of the large buffers
-        self.arrays = arrays  # addresses of arrays and storages, to see what shares memory
+        self.note_arrays(arrays)
         self.size = size
         self.failed = failed  # why it can't be pickled
         self.by_name = None  # a weak reference to it, if its pickle holds only the name that its module gives it
         self.cells = -1  # number of home's cells that had begun at the last check
+
+    def note_arrays(self, arrays):
+        """arrays: as of reducers.Pickler, to see what shares memory."""
+        self._alive, self.arrays = dict(arrays), set(arrays)
+
+    def forget_dead(self):
+        """Forgets arrays that are not alive, as those that an object makes of itself when it is pickled: others may get their addresses."""
+        for address in [address for address, is_alive in self._alive.items() if not _holds(is_alive())]:
+            del self._alive[address]
+            self.arrays.discard(address)
 
     def is_proven(self):
         """Can all large buffers be compared with something? Not if a version was checked but never sent, for example because the
@@ -72,6 +82,11 @@ class Known:
             offset, size = spans.get(row[0], (0, -1))
             if row[3] != ON_DEVICE:
                 row[2], row[3] = (sent, offset) if size == row[1] else (None, 0)
+
+
+def _holds(answer):
+    """What a weak reference or a function of tensors.aliveness() says, as a bool. An array has none."""
+    return answer is not None and answer is not False
 
 
 def size_of(buffer):

@@ -22,7 +22,7 @@ import weakref
 import cloudpickle
 
 from .._base.errors import is_a
-from . import by_name, by_type, enums, foreign, rebuild, sources, tensors
+from . import arrays, by_name, by_type, enums, foreign, rebuild, sources, tensors
 
 IN_BAND = 4096  # bytes; smaller buffers stay in the pickle
 PLAIN = frozenset((type(None), bool, int, float))  # types whose values need no reducers; also short texts
@@ -205,7 +205,7 @@ class Found:
 
     def __init__(self):
         self.pieces, self.storages = Pieces(), tensors.Storages()
-        self.reads, self.writes, self.arrays, self.grads, self.named = {}, {}, set(), [], []
+        self.reads, self.writes, self.arrays, self.grads, self.named = {}, {}, {}, [], []
         self.imports, self.by_value = set(), []
 
 
@@ -215,7 +215,8 @@ class Pickler(cloudpickle.Pickler, Found):
     user_ns: the namespace whose functions are the notebook's own. submodules: {package: full names} to import with it.
     reads: {global name: qualified name of the function that reads it}, for functions of the namespace, which may lack the name.
     writes: the global names that these functions assign. imports: the top-level modules that they import. named: the classes of which only
-    the names are in the pickle. by_value: those, and functions of modules, that are in it as a whole. arrays: the addresses of all arrays and storages, to see which values share memory. grads: empty (see
+    the names are in the pickle. by_value: those, and functions of modules, that are in it as a whole. arrays: {address: is it still alive?, a function} of all arrays and
+    storages, to see which values share memory. grads: empty (see
     GradPickler).
     """
 
@@ -232,6 +233,7 @@ class Pickler(cloudpickle.Pickler, Found):
         self._delta_table = getattr(sys.modules.get("deltalake"), "DeltaTable", None)
         shell = sys.modules.get("IPython.core.interactiveshell")
         self._shell = getattr(shell, "InteractiveShell", ())
+        self._limit, self._copied = chunks.limit, 0  # bytes
         self._rules = {}  # {class: its rule_of()}
 
     def reducer_override(self, obj):
@@ -271,15 +273,22 @@ class Pickler(cloudpickle.Pickler, Found):
         if reduced is NotImplemented:
             return tensors.reduce_odd(tensor)
         if reduced[1][0] is not None:
-            self.arrays.add(self.storages.items[reduced[1][0]].key)
+            storage = self.storages.items[reduced[1][0]]
+            if storage.key not in self.arrays:
+                self.arrays[storage.key] = tensors.aliveness(storage.storage)
         return reduced
 
     def _reduce_array(self, array):
         if array.nbytes < IN_BAND or array.dtype.hasobject:
             return NotImplemented
-        self.arrays.add(id(array))
+        self.arrays[id(array)] = weakref.ref(array)
         if array.flags.c_contiguous or array.flags.f_contiguous:
             return NotImplemented
+        if overlapping := arrays.reduce_overlapping(array):
+            return overlapping
+        self._copied += array.nbytes
+        if self._limit is not None and self._copied > self._limit + SLACK:  # before memory is used for the copy
+            raise Overflow(self._copied)
         copy = array.copy(order="C")
         self.pieces.copies[copy.__array_interface__["data"][0]] = (("copy", id(array)), copy)
         return copy.__reduce_ex__(5)

@@ -38,6 +38,8 @@ def others(seen, known, user_ns):
 def partners(seen, known, user_ns, before, wanted, all_of_them):
     """Names that were sent before and that share memory with one that changed (all_of_them: with any that is checked), so that they
     must be sent again with it. Adds them to `wanted`."""
+    for of in known.values():
+        of.forget_dead()
     changed = [n for n, k in seen.items() if all_of_them or k.version != before.get(n)]
     arrays = set().union(*(seen[n].arrays for n in changed))
     more = []

@@ -109,6 +109,16 @@ def part_of(storage, low, size):
     return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage, low, (size,), (1,))
 
 
+def aliveness(storage):
+    """A function: is this torch storage still alive? Its address may belong to another one later."""
+    reductions = sys.modules.get("torch.multiprocessing.reductions")
+    try:
+        reference = reductions.StorageWeakRef(storage)
+    except (AttributeError, RuntimeError, NotImplementedError):  # a device whose storages have none
+        return lambda: True
+    return lambda: not reference.expired()
+
+
 def gpu_used():
     """Has torch used a GPU in this process?"""
     cuda = getattr(sys.modules.get("torch"), "cuda", None)

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""numpy's arrays that are more than their bytes, and arrays that live only while an object is pickled."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+numpy = pytest.importorskip("numpy")
+
+sys.path.insert(0, str(Path(__file__).parent))
+from cellspan._capture import origins, reducers, vars_bundle  # noqa: E402
+from cellspan._capture.capture import Capture  # noqa: E402
+from notebook import Notebook, round_trip  # noqa: E402
+
+
+@pytest.fixture
+def nb():
+    notebook = Notebook()
+    notebook.capture = Capture(notebook.ns)
+    yield notebook
+    notebook.close()
+
+
+def rows(nb, code):
+    """{name: (version, why it goes again)}, after what is listed was packed, as the kernel would ask."""
+    found = nb.capture.names(code)[0]
+    os.close(nb.capture.pack([row[0] for row in found])[0])
+    return {row[0]: row[1] for row in found}
+
+
+# -- arrays that die with the pickle
+
+TEMPORARY = """
+import {0}
+class T:
+    def __init__(self, n): self.n = n
+    def __getstate__(self): return {{"n": self.n, "all": {1}}}
+    def __setstate__(self, state): self.n = state["n"]
+"""
+
+
+@pytest.mark.parametrize("module, make", [("numpy", "[numpy.full(n, 1.0) for n in (1000, 2000)]"), ("torch", "[torch.full((n,), 1.0) for n in (1000, 2000)]")])
+def test_variables_whose_arrays_live_only_in_their_pickle_share_no_memory(nb, module, make):
+    pytest.importorskip(module)
+    nb.run(TEMPORARY.format(module, make) + "".join(f"x{k} = T({k})\n" for k in range(8)))
+    names = ", ".join(f"x{k}" for k in range(8))
+    first = rows(nb, names)
+    nb.run("x0.n = 9")
+    found, warnings = nb.capture.names(names)
+    assert warnings == []
+    assert {row[0] for row in found if row[1] != first[row[0]]} == {"x0"}
+    nb.run(f"import {module}\nheld = [{make}]")  # it may have their addresses
+    assert nb.capture.names("held, x1")[1] == []
+
+
+@pytest.mark.parametrize("make", ["numpy.zeros(5000)", "__import__('torch').zeros(5000)"])
+def test_variables_that_hold_one_array_share_it(nb, make):
+    if "torch" in make:
+        pytest.importorskip("torch")
+    nb.run(f"import numpy\na = {make}\nx, y = [a], [a]\ndel a")
+    rows(nb, "x, y")
+    nb.run("x.append(1)")
+    assert nb.capture.names("x, y")[1] == ["y is sent again with x, which changed: they share memory"]
+
+
+# -- views whose elements share memory
+
+
+@pytest.mark.parametrize("make", ["numpy.broadcast_to(numpy.arange(3.0), (4000, 3))", "numpy.lib.stride_tricks.sliding_window_view(numpy.arange(5000.0), 1000)",
+                                  "numpy.broadcast_to(numpy.arange(6.0).reshape(2, 3)[:, ::-1], (1900, 2, 3))", "numpy.broadcast_to(numpy.array([(1, 2.0)], 'i4,f8'), (9000,))",
+                                  "numpy.lib.stride_tricks.sliding_window_view(numpy.arange(5000), 100)[::-1, ::2]"])
+def test_a_view_whose_elements_share_memory_stays_one(make):
+    view = eval(make)
+    got = round_trip(view)
+    assert got.shape == view.shape and got.strides == view.strides and got.dtype == view.dtype and (got == view).all()
+    assert got.flags.writeable == view.flags.writeable
+    assert reducers.Pickled(view).size < 50_000 < view.nbytes
+
+
+def test_the_size_of_a_view_is_not_that_of_its_elements(nb):
+    huge = numpy.broadcast_to(numpy.arange(3.0), (10**12, 3))
+    assert reducers.Pickled(huge).size < 1000 and round_trip(huge)[10**11, 2] == 2
+    nb.run("import numpy\nx = numpy.broadcast_to(numpy.arange(1000.0), (10 ** 10, 1000))")
+    first = rows(nb, "x")
+    assert rows(nb, "x") == first
+    nb.run("x.base[-1] = 7")
+    assert rows(nb, "x") != first
+
+
+def test_a_copy_over_the_limit_is_not_made():
+    class Gaps:  # the memory is never touched: each copy would need 320 MiB
+        data = numpy.empty((1 << 16, 10240), "u1")[:, ::2]
+
+    with pytest.raises(reducers.Overflow) as caught:
+        reducers.Pickled([Gaps.data[:, :5000], Gaps.data], limit=1 << 20)
+    assert caught.value.args[0] >= 300 << 20
+
+
+# -- classes that derive from ndarray
+
+DERIVED = """
+import numpy
+class Info(numpy.ndarray):
+    def __new__(cls, values, info=None):
+        made = numpy.asarray(values).view(cls)
+        made.info = info
+        return made
+    def __array_finalize__(self, of):
+        if of is not None:
+            self.info = getattr(of, "info", None)
+i = Info(numpy.arange(5000.0), info={"unit": "m"})
+small, gaps = i[:3], i[::2]
+i.me = i
+objects = Info([{}, "a"], info=3)
+"""
+
+
+def test_an_array_of_a_derived_class_keeps_its_attributes(nb):
+    nb.run(DERIVED)
+    code = ("print(type(i) is Info, i.info, i.me is i, small.info, small.sum(), gaps.info, gaps.strides, i[1:].info, type(gaps) is Info, objects.info, "
+            "objects.tolist(), i.flags.writeable)")
+    assert nb.elsewhere("Info i small gaps objects", code) == "True {'unit': 'm'} True {'unit': 'm'} 3.0 {'unit': 'm'} (8,) {'unit': 'm'} True 3 [{}, 'a'] True"
+    big = reducers.Pickled(nb.ns["i"])
+    assert big.chunks.size < 4000 and sum(piece.nbytes for piece in big.pieces) == 40000, "its bytes are beside the pickle"
+    first = rows(nb, "i")
+    assert rows(nb, "i") == first
+    nb.run("i.info['unit'] = 'km'")
+    assert rows(nb, "i") != first
+
+
+@pytest.mark.parametrize("make", ["numpy.ma.masked_array(numpy.arange(6000.0), mask=numpy.arange(6000) % 2, fill_value=-1)[::2]", "numpy.matrix([[1, 2], [3, 4]])",
+                                  "numpy.rec.array([(1, 2.0, 'a')] * 900, dtype=[('x', 'i4'), ('y', 'f8'), ('n', 'U3')])", "numpy.char.array(['a', 'b'] * 3000)"])
+def test_numpys_own_classes_stay_as_they_are(make):
+    value = eval(make)
+    got = round_trip([value, value])
+    assert got[0] is got[1] and type(got[0]) is type(value) and got[0].dtype == value.dtype and got[0].tolist() == value.tolist()
+
+
+# -- files that are mapped
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "data"
+    numpy.arange(1 << 14).astype("f8").tofile(path)
+    return path
+
+
+MAPPED = {
+    "all": "numpy.memmap({0!r}, 'f8', 'r+', shape=(128, 128))",
+    "from an offset": "numpy.memmap({0!r}, 'f8', 'r+', 8 * 700, (50, 8))",
+    "rows": "numpy.memmap({0!r}, 'f8', 'r+', 8 * 700, (50, 8))[3:9]",
+    "columns": "numpy.memmap({0!r}, 'f8', 'r+', shape=(128, 128))[:, 2:5]",
+    "transposed": "numpy.memmap({0!r}, 'f8', 'r+', shape=(128, 128)).T",
+    "bytes": "numpy.memmap({0!r}, 'f8', 'r+').view('i4')",
+    "new": "numpy.memmap({0!r} + '.new', 'f8', 'w+', shape=(300,))",
+}
+
+
+@pytest.mark.parametrize("what", MAPPED)
+def test_a_memmap_is_one_of_the_same_file_elsewhere(nb, file, what):
+    nb.run(f"import numpy\nm = {MAPPED[what].format(str(file))}\nm.reshape(-1)[:3] = 5, 6, 7")
+    m = nb.ns["m"]
+    assert reducers.Pickled(m).size < 1000, "the file is not read"
+    code = "print(type(m).__name__, m.shape, m.dtype, float(m.reshape(-1)[:3].sum()), m.mode)\nm[-1] = 9\nm.flush()"
+    assert nb.elsewhere("m", code) == f"memmap {m.shape} {m.dtype} {float(m.reshape(-1)[:3].sum())} r+"
+    assert (m[-1] == 9).all(), "what is written there is written here"
+    of = origins.Origins(nb.ns)
+    fd, size = vars_bundle.pack({"m": m}, nb.ns)
+    of.came(["m"], fd, size)
+    os.close(fd)
+    assert of.changed(["m"]) == {"m": "same"}
+
+
+def test_a_memmap_that_can_only_be_read_stays_so(nb, file):
+    nb.run(f"import numpy\nm = numpy.memmap({str(file)!r}, 'f8', 'r')\nfew = m[:3]")
+    assert nb.elsewhere("m few", "print(m.mode, m.flags.writeable, m[5], few.tolist())") == "r False 5.0 [0.0, 1.0, 2.0]"
+
+
+@pytest.mark.parametrize("then", ["os.unlink(path)", "os.rename(path, path + '.old')", "os.rename(path, path + '.old'); numpy.zeros(1 << 14).tofile(path)",
+                                  "m = numpy.memmap(path, 'f8', 'c'); m[0] = 0", "m = m.copy()", "m = m[::-1][::-1]"])
+def test_a_memmap_of_what_is_in_no_file_by_its_name_is_sent_as_it_is(nb, file, then):
+    nb.run(f"import numpy, os\npath = {str(file)!r}\nm = numpy.memmap(path, 'f8', 'r+')\n{then}")
+    assert nb.elsewhere("m", "print(m[5], m.sum())") == "5.0 134209536.0"
+
+
+def test_a_memmap_of_another_machine_names_its_file(nb, file):
+    nb.run(f"import numpy\nm = numpy.memmap({str(file)!r}, 'f8', 'r+')")
+    fd, size = nb.pack("m")
+    os.rename(file, f"{file}.old")
+    with pytest.raises(vars_bundle.LoadError) as caught:
+        vars_bundle.unpack(fd, size, nb.ns)
+    os.close(fd)
+    assert f"a memmap's file, {file}, is not on this machine: send numpy.array() of it" in str(caught.value) and "m" in caught.value.labels
