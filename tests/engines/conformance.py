@@ -47,7 +47,8 @@ class Engine:
     held = None  # (a cell that takes what ranks need, words that are shown while they wait, a cell that gives it back)
     silent = None  # (`on` with a %d for the port of something that says nothing, words of the error)
     knows = ()  # names of processes that have the run's secret in their environment, as docs/security.md says; "launcher": this one
-    noticed = "SIGUSR1 has come"  # words of the line after notice()
+    by_signal = signal.SIGUSR1  # what notice() sends
+    noticed = None  # words of the line after notice(); None: that this signal has come
     ended = None  # words of the error after end(); None: nothing but us ends it
     ended_as = "RankDied"  # the error's name
     first = "import os, socket, time"  # the notebook's first cell
@@ -72,7 +73,7 @@ class Engine:
 
     def notice(self, session):
         """The engine, or who runs it, tells that a machine will be gone soon: here by a signal to what it has started there."""
-        os.kill(parent(session.agent_pids()[-1]), signal.SIGUSR1)
+        os.kill(parent(session.agent_pids()[-1]), self.by_signal)
 
     def end(self):
         """The engine, or who runs it, ends what was started."""
@@ -411,7 +412,8 @@ class Cases:
         nb.wait_ranks(cell, "begun", session.engine.ranks, LIMIT)
         session.engine.notice(session)
         (step,) = {step for step, in values(nb.wait(cell, LIMIT).assert_ok())}
-        assert re.search("will be gone in [0-9]+ s: " + session.engine.noticed, cell.stderr), cell.shown
+        words = session.engine.noticed or "%s has come" % session.engine.by_signal.name
+        assert re.search("will be gone in [0-9]+ s: " + words, cell.stderr), cell.shown
         assert re.search("the checkpoint is whole: .* has run on all %d ranks, in step %d$" % (session.engine.ranks, step), cell.stderr, re.M), cell.shown
         nb.ok("%ranks stop")  # its machines are not told of any more
         if not session.engine.launched:

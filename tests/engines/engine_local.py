@@ -2,7 +2,6 @@
 """This machine, which needs no cluster."""
 
 import os
-import signal
 
 from conformance import Engine
 
@@ -25,7 +24,7 @@ class Local(Engine):
 
     def notice(self, session):
         (agent,) = session.agent_pids()
-        os.kill(agent, signal.SIGUSR1)
+        os.kill(agent, self.by_signal)
 
 
 ENGINES = [Local]

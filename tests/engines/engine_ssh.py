@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Hosts with sshd."""
 
+import signal
+
 from conformance import Engine
 from engines import HOST_TOOLS, Hosts
 
@@ -9,6 +11,7 @@ class Ssh(Engine):
     name = "ssh"
     on = "ssh:h1,h2"
     tools = HOST_TOOLS
+    by_signal = signal.SIGUSR2
     too_much = ("ssh:h1*1,h2*1", "the hosts of this list take 2 ranks")
 
     def up(self):
