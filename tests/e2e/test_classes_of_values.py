@@ -81,6 +81,19 @@ def test_ranks_write_to_the_file_of_a_memmap(nb, tmp_path):
     assert nb.ok("type(back).__name__, float(back[0, 0])").value == "('memmap', 2.0)"
 
 
+def test_what_a_weak_reference_leads_to_is_alive_on_ranks(nb):
+    nb.ok("import weakref\nclass N:\n    v = 5\nclass H:\n    pass\nn, h = N(), H()\nh.ref, h.by_name = weakref.ref(n), weakref.WeakValueDictionary({'n': n})")
+    assert rank_values(nb, "h.ref().v, h.by_name['n'] is h.ref()", 2) == [(5, True)] * 2
+    nb.ok("n.v = 6")
+    for _ in range(2):
+        assert rank_values(nb, "__import__('gc').collect() * 0 + h.ref().v", 2) == [6] * 2
+    nb.ok("h.more = 1")
+    assert rank_values(nb, "h.ref().v, h.more", 2) == [(6, 1)] * 2, "no conflict"
+    nb.ok("%%distribute -n 2\nh.more = 2")
+    nb.ok("h.more = 3")
+    nb.run("%%distribute -n 2\nh.more").assert_error("VariableConflict")
+
+
 def test_home_only_looks_at_what_ranks_have_changed(nb):
     nb.ok("import pandas as pd\nx = pd.DataFrame({'a': range(5)}, index=pd.date_range('2020', periods=5))")
     nb.ok("%%distribute -n 2\nx.iloc[0, 0] = 7")

@@ -118,14 +118,15 @@ class Arrived:
 class Origin:
     """Where a name's value came from: kept: the bundle, or None; why: why there is none; arrived: its Arrived, or None; ident: the
     value's id(); pulled: home has pulled it from here; grads: the gradients that it had then, as {id: (weak reference, version)};
-    by_name: a weak reference to it if reducers.is_by_name() then."""
+    by_name: a weak reference to it if reducers.is_by_name() then; held:
+    the targets of its weak references, which home holds by other variables."""
 
-    __slots__ = ("kept", "why", "arrived", "ident", "pulled", "grads", "by_name")
+    __slots__ = ("kept", "why", "arrived", "ident", "pulled", "grads", "by_name", "held")
 
     def __init__(self, kept, why, arrived, value, grads):
         self.kept, self.why, self.arrived, self.ident = kept, why, arrived, id(value)
         self.pulled, self.grads = grads is not None, grads or {}
-        self.by_name = reducers.ref_by_name(value)
+        self.by_name, self.held = reducers.ref_by_name(value), ()
 
     def has_seen(self, grad):
         """Did it have this gradient then, with the same content?"""
@@ -154,8 +155,11 @@ class Origins:
         names, arrived = [name for name in names if not name.startswith(EACH_TIME)], arrived or {}
         complete = {name for name in names if name in arrived and arrived[name].is_complete()}
         kept, why = self._keep(fd, size) if len(complete) < len(names) else (None, "")
+        held = rebuild.take_held() if grads is None else []
         for name in names:
+            before = self._of.get(name)
             self._of[name] = Origin(None if name in complete else kept, why, arrived.get(name), self.user_ns.get(name), grads)
+            self._of[name].held = held or (before.held if before is not None and grads is not None else ())
             self._watched.discard(name)
             self.deleted.pop(name, None)
 
@@ -243,6 +247,8 @@ class Origins:
             self._watched.discard(name)
         self._bound.difference_update(gone)
         for name, origin in self._of.items():
+            if id(self.user_ns[name]) != origin.ident:
+                origin.held = ()
             if origin.kept is not None and origin.kept.is_large and id(self.user_ns[name]) != origin.ident:
                 origin.kept, origin.why = None, OWN
         return gone
@@ -347,8 +353,8 @@ class Origins:
         if id(kept) not in loaded:
             made = []
             values = kept.unpack(self.user_ns, lambda body, buffers: made.append(_Again(body, buffers)) or made[0].load())
-            loaded[id(kept)] = values, made[0].twins
-        values, copies = loaded[id(kept)]
+            loaded[id(kept)] = values, made[0].twins, rebuild.take_held()
+        values, copies, _ = loaded[id(kept)]
         theirs, _ = class_states.pickled(values[name], self.user_ns, _Chunks(BODY_MAX))
         digest, large = fingerprint(theirs, again=True)
         if arrived and len(arrived.large) == len(large):

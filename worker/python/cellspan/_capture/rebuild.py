@@ -42,7 +42,7 @@ class load_into:
 
     def __enter__(self):
         self._before = getattr(_local, "loading", None)
-        _local.loading = self._context
+        _local.loading, _local.held = self._context, []
 
     def __exit__(self, *error):
         _local.loading = self._before
@@ -183,7 +183,26 @@ class _Gone:
 
 def make_ref(target=None):
     """A weak reference; without a target, a dead one."""
-    return weakref.ref(_Gone() if target is None else target)
+    return weakref.ref(_Gone() if target is None else _hold(target))
+
+
+def make_weak_dict(kind, items):
+    for pair in items.items():
+        _hold(pair[0 if kind is weakref.WeakKeyDictionary else 1])
+    return kind(items)
+
+
+def _hold(target):
+    """At home something else holds the target of a weak reference. Here it may be that nothing does: see take_held()."""
+    if getattr(_local, "held", None) is not None:
+        _local.held.append(target)
+    return target
+
+
+def take_held():
+    """The targets of weak references of what this thread has loaded last. As long as the caller holds these, they are alive."""
+    held, _local.held = getattr(_local, "held", None), None
+    return held or []
 
 
 AT = 4  # index of the argument of make_plain() and make_enum() with the class's id

@@ -394,7 +394,7 @@ class Pickler(cloudpickle.Pickler, Found):
         return rebuild.make_memoryview, (data if view.readonly else bytearray(data), view.format, view.shape)
 
     def _reduce_weak_dict(self, weak):
-        return type(weak), (dict(weak),)
+        return rebuild.make_weak_dict, (type(weak), dict(weak))
 
     def _reduce_file(self, file):
         for name in ("stdout", "stderr"):
