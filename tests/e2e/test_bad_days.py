@@ -18,6 +18,7 @@ import time
 
 import pytest
 from client import values
+from engines import HOST_TOOLS, Hosts, bring_up
 from processes import wait_until
 from test_away import BOTH, SOON, UP, assert_all_there, goes_by, net, notebook, stop_notebook  # noqa: F401  (fixtures among them)
 from test_firewalls import free_ports
@@ -382,3 +383,45 @@ def test_a_cable_that_is_out_for_60_s_with_1_gib_on_its_way(notebook, net, way):
         rate("h2")
     assert nb.ok("%%distribute -r 2\nfloat(big[-1])" if way == "there" else "float(mine[-1])").value == "134217727.0"
     assert_all_there(nb)
+
+
+# ---- a host by way of which others are reached ----
+
+@pytest.fixture
+def many():
+    """With these there are two that the kernel reaches by way of others: h33 by way of h1, and h34 of h2."""
+    yield from bring_up(lambda: Hosts(34), HOST_TOOLS)
+
+
+def is_reached_directly(net, host):  # noqa: F811
+    return bool(connections(net, host))
+
+
+@pytest.mark.soak
+@pytest.mark.limit(1800)
+def test_a_host_by_way_of_which_others_are_reached_dies(many, fresh):
+    """While a variable goes to the others, and while these print. They connect to the kernel themselves."""
+    nb = fresh(env=many.variables())
+    cell = nb.ok("%%%%distribute -n 34 --on ssh:%s --gather\nimport os, time\nos.getpid()" % ",".join(many.names), limit=900)
+    pids = values(cell)[32:]
+    assert wait_until(lambda: not is_reached_directly(many, "h33") and not is_reached_directly(many, "h34"), SOON)
+    nb.ok("import numpy\nbig = numpy.arange(32 << 17, dtype=float)")
+    many.rate_to("h33", "50mbit")
+    cell = nb.start("%%distribute -r 32,33 --gather\nfloat(big[-1])")
+    goes_by(nb, cell, 2)
+    assert not cell.ended and many.signal("h1", "KILL", "cellspan-agent")
+    assert values(nb.wait(cell, 3 * SOON).assert_ok()) == [(32 << 17) - 1.0] * 2
+    many.rate_to("h33")
+    cell = nb.start("%%%%distribute -r 32,33 --merge prefix\nfor k in range(%d):\n    print('tick', k, flush=True)\n    time.sleep(0.1)" % TICKS)
+    nb.wait_shown(cell, "[33] tick 3\n")
+    many.kill("h2")
+    nb.wait(cell, 3 * SOON).assert_ok()
+    for rank in (32, 33):
+        assert re.findall(r"^\[%d\] tick (\d+)$" % rank, cell.stdout, re.M) == [str(k) for k in range(TICKS)], rank
+    cell = nb.run("%%distribute -r 32,33 --gather\nos.getpid()", limit=3 * SOON)
+    if cell.status != "ok":  # what h1 had was to start on h2
+        assert "run the cell again" in cell.error["evalue"], cell.shown
+        cell = nb.ok("%%distribute -r 32,33 --gather\nos.getpid()", limit=3 * SOON)
+    assert values(cell) == pids
+    assert is_reached_directly(many, "h33") and is_reached_directly(many, "h34")
+    nb.close()
