@@ -14,6 +14,8 @@ import pytest
 from client import KERNEL, by_rank
 from packages import needs
 
+pytestmark = pytest.mark.clients
+
 
 @pytest.fixture
 def execute():

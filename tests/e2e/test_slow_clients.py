@@ -15,6 +15,8 @@ import processes
 import pytest
 from client import KERNEL
 
+pytestmark = pytest.mark.clients
+
 # Executes two cells with nbclient as it comes (it reads for 4 s after the reply); writes "ready" between them, and then what came.
 EXECUTE = """
 import json, sys, nbformat

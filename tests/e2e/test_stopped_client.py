@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import pytest
 
+pytestmark = pytest.mark.clients
+
 FLOOD = "for i in range(%d):\n    print('line', i, 'x' * 1000)\nprint('the last line')\n"
 
 
