@@ -8,7 +8,7 @@
 #include <zmq.h>
 
 #include "base/random.h"
-#include "kernel/jupyter/outbound.h"
+#include "kernel/jupyter/out_message.h"
 
 #define FRAMES_PER_TURN 256u
 #define LINGER_MS       500
@@ -156,7 +156,7 @@ int client_send(struct client *c, enum client_channel channel, const char *type,
                 struct slice content, struct err *err)
 {
     struct slice frame[JUPYTER_OUT_FRAMES];
-    struct outbound *o;
+    struct out_message *o;
     char date[32];
     int rc;
 
@@ -166,9 +166,9 @@ int client_send(struct client *c, enum client_channel channel, const char *type,
         return -1;
     if (channel == CLIENT_SHELL && asked_set(c, frame[JUPYTER_OUT_HEADER]) < 0)
         return err_set(err, "out of memory");
-    if (!(o = outbound_create(frame, JUPYTER_OUT_FRAMES, err)))
+    if (!(o = out_message_create(frame, JUPYTER_OUT_FRAMES, err)))
         return -1;
-    rc = outbound_send(o, c->channel[channel].socket);
-    outbound_destroy(o);
+    rc = out_message_send(o, c->channel[channel].socket);
+    out_message_destroy(o);
     return rc == 0 ? 0 : err_set(err, "%s can't be sent: %s", type, zmq_strerror(errno));
 }

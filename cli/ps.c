@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ps.c - `cellspan ps`, `cellspan logs` and `cellspan stop` (declared in private.h): what runs as
- * this user, what it has printed, and its end. */
+ * this user (kernels.c finds it), what it has printed, and its end. */
 #include "cli/private.h"
 
 #include <errno.h>

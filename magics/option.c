@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finds a magic, and parses the words of a line by its table. */
+/* Finds a magic, parses the words of a line by its table, and says what an unknown option may have
+ * meant. */
 #include "magics/option.h"
 
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Makes the plan from the cell's text. Home expands {name} and $name on the option line first. */
+/* Makes the plan from the cell's text, and the own group of a script or of --beside. Home expands
+ * {name} and $name on the option line first. */
 #include <string.h>
 
 #include "kernel/cell/cell_before.h"
@@ -19,7 +20,7 @@ static void show_help(struct cell *c)
 }
 
 /* A script and a cell with --beside run on ranks of their own, which end with it. */
-static int group_pass(struct cell *c, struct err *err)
+static int make_own_group(struct cell *c, struct err *err)
 {
     struct group *g = group_create(c->nb->group->name, err);
 
@@ -62,7 +63,7 @@ static void parse(struct cell *c, struct slice line)
     stop_set_timeout(c);
     if (c->plan.kind == PLAN_HELP)
         show_help(c);
-    else if ((c->plan.kind == PLAN_SCRIPT || c->plan.beside) && group_pass(c, &err) < 0)
+    else if ((c->plan.kind == PLAN_SCRIPT || c->plan.beside) && make_own_group(c, &err) < 0)
         cell_fail(c, "RuntimeError", "%s", err.text);
     else if (wants_output(c) && output_open(c, &err) < 0)
         cell_fail(c, "RuntimeError", "%s", err.text);

@@ -6,7 +6,7 @@ kernel_jupyter_libjupyter_a_SOURCES = \
 	kernel/jupyter/private.h \
 	kernel/jupyter/sockets.c \
 	kernel/jupyter/heartbeat.c \
-	kernel/jupyter/waiting_replies.c kernel/jupyter/outbound.h kernel/jupyter/outbound.c \
+	kernel/jupyter/waiting_replies.c kernel/jupyter/out_message.h kernel/jupyter/out_message.c \
 	kernel/jupyter/iopub.c \
 	kernel/jupyter/request.c \
 	kernel/jupyter/inbox.h kernel/jupyter/inbox.c \

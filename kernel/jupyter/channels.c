@@ -16,7 +16,7 @@
 #include "base/random.h"
 #include "kernel/jupyter/inbox.h"
 #include "kernel/jupyter/private.h"
-#include "kernel/jupyter/outbound.h"
+#include "kernel/jupyter/out_message.h"
 
 #define INCOMING          3u
 #define FRAMES_PER_TURN   512u
@@ -54,7 +54,8 @@ struct channels {
     enum occupied (*occupied)(void *arg); /* NULL: never */
     void *occupied_arg;
     struct watch *busy_again;
-    struct outbound *question; /* waits until its client has connected its stdin channel, or NULL */
+    struct out_message
+        *question; /* waits until its client has connected its stdin channel, or NULL */
     struct watch *ask_again;
 };
 
@@ -97,10 +98,10 @@ static int frames_collect(struct frames *fs, struct channels *ch, const struct r
 }
 
 /* 1: no client has that identity (only reported with ZMQ_ROUTER_MANDATORY). */
-static int outbound_route(struct outbound *o, struct channels *ch, enum channel channel,
-                          struct err *err)
+static int out_message_route(struct out_message *o, struct channels *ch, enum channel channel,
+                             struct err *err)
 {
-    const int rc = outbound_send(o, ch->sockets.socket[port_of[channel]]);
+    const int rc = out_message_send(o, ch->sockets.socket[port_of[channel]]);
 
     if (rc < 0 && errno == EHOSTUNREACH)
         return 1;
@@ -113,23 +114,23 @@ static int outbound_route(struct outbound *o, struct channels *ch, enum channel 
 static int route(struct channels *ch, enum channel channel, bool of_cell, const struct frames *fs,
                  struct err *err)
 {
-    struct outbound *o = outbound_create(fs->all, fs->n, err);
+    struct out_message *o = out_message_create(fs->all, fs->n, err);
     int rc;
 
     if (o && of_cell && waiting_replies_keep(ch->waiting, o))
         return 0;
-    rc = o ? outbound_route(o, ch, channel, err) : -1;
-    outbound_destroy(o);
+    rc = o ? out_message_route(o, ch, channel, err) : -1;
+    out_message_destroy(o);
     return rc;
 }
 
-static void send_waiting(void *arg, struct outbound *o)
+static void send_waiting(void *arg, struct out_message *o)
 {
     struct err err = { "" };
 
-    if (outbound_route(o, arg, CHANNEL_SHELL, &err) < 0)
+    if (out_message_route(o, arg, CHANNEL_SHELL, &err) < 0)
         log_error("jupyter", "execute_reply: %s", err.text);
-    outbound_destroy(o);
+    out_message_destroy(o);
 }
 
 void channels_client(struct channels *ch, long pid)
@@ -367,13 +368,13 @@ static void stale_drop(struct channels *ch, const struct request *asker)
  * its stdin: the question then waits. */
 static int question_send(struct channels *ch, struct err *err)
 {
-    const int rc = outbound_route(ch->question, ch, CHANNEL_STDIN, err);
+    const int rc = out_message_route(ch->question, ch, CHANNEL_STDIN, err);
 
     if (rc > 0) {
         loop_timer_again(ch->ask_again, ASK_AGAIN_NS);
         return 0;
     }
-    outbound_destroy(ch->question);
+    out_message_destroy(ch->question);
     ch->question = NULL;
     return rc;
 }
@@ -404,8 +405,8 @@ int channels_ask(struct channels *ch, const struct request *r, struct slice prom
     }
     if (frames_collect(&fs, ch, r, "input_request", identity, n_identity,
                        &(struct content){ .content = buf_slice(&content) }, err) == 0) {
-        outbound_destroy(ch->question);
-        ch->question = outbound_create(fs.all, fs.n, err);
+        out_message_destroy(ch->question);
+        ch->question = out_message_create(fs.all, fs.n, err);
         rc = ch->question ? question_send(ch, err) : -1;
         frames_release(&fs);
     }
@@ -512,7 +513,7 @@ void channels_destroy(struct channels *ch)
     waiting_replies_destroy(ch->waiting);
     watch_stop(ch->busy_again);
     watch_stop(ch->ask_again);
-    outbound_destroy(ch->question);
+    out_message_destroy(ch->question);
     for (unsigned i = 0; i < INCOMING; i++) {
         watch_stop(ch->incoming[i].watch);
         inbox_release(&ch->incoming[i].inbox);

@@ -16,7 +16,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "kernel/jupyter/outbound.h"
+#include "kernel/jupyter/out_message.h"
 
 #define IN_FLIGHT (4u << 20)
 /* bytes of streams and displays that wait for a subscriber that does not read */
@@ -40,7 +40,7 @@ struct subscriber {
     /* owned: the topic that it asked for (topic_n bytes) and a unique suffix; own_n bytes in all */
     char *topic;
     size_t topic_n, own_n;
-    struct outbound *first, **last;
+    struct out_message *first, **last;
     size_t queued, bulk;  /* bytes; bulk: only streams and displays */
     size_t total, marked; /* bytes that were ever for it, and those before the mark */
     size_t held_before;   /* bytes in libzmq at the last check */
@@ -92,9 +92,9 @@ size_t iopub_waiting(const struct iopub *p)
 
 /* ---- one subscriber's queue ---- */
 
-static struct outbound *take_at(struct subscriber *s, struct outbound **at)
+static struct out_message *take_at(struct subscriber *s, struct out_message **at)
 {
-    struct outbound *o = *at;
+    struct out_message *o = *at;
 
     if (!(*at = o->next))
         s->last = at;
@@ -106,24 +106,24 @@ static struct outbound *take_at(struct subscriber *s, struct outbound **at)
 static void drop_all(struct subscriber *s)
 {
     while (s->first)
-        outbound_destroy(take_at(s, &s->first));
+        out_message_destroy(take_at(s, &s->first));
 }
 
 /* Drops the oldest messages above the limits. */
 static void trim(struct subscriber *s)
 {
-    for (struct outbound **at = &s->first; *at && s->bulk > BULK_MAX;)
+    for (struct out_message **at = &s->first; *at && s->bulk > BULK_MAX;)
         if ((*at)->bulk)
-            outbound_destroy(take_at(s, at));
+            out_message_destroy(take_at(s, at));
         else
             at = &(*at)->next;
     while (s->first && s->queued - s->bulk > REST_MAX) {
         log_error("jupyter", "iopub: messages are lost for a client that reads nothing");
-        outbound_destroy(take_at(s, &s->first));
+        out_message_destroy(take_at(s, &s->first));
     }
 }
 
-static void put(struct subscriber *s, struct outbound *o)
+static void put(struct subscriber *s, struct out_message *o)
 {
     *s->last = o;
     s->last = &o->next;
@@ -138,8 +138,8 @@ static void flush_some(struct iopub *p, struct subscriber *s)
 {
     for (unsigned i = 0; i < MESSAGES_PER_TURN && s->first && !s->gone && held(s) < IN_FLIGHT;
          i++) {
-        struct outbound *o = s->first;
-        const int rc = outbound_send(o, p->socket);
+        struct out_message *o = s->first;
+        const int rc = out_message_send(o, p->socket);
 
         if (rc == 1)
             return;
@@ -147,7 +147,7 @@ static void flush_some(struct iopub *p, struct subscriber *s)
             log_error("jupyter", "iopub: a message is lost: %s", zmq_strerror(errno));
         s->gone = rc == 2;
         s->progress_ns = clock_now(loop_clock(p->loop));
-        outbound_destroy(take_at(s, &s->first));
+        out_message_destroy(take_at(s, &s->first));
     }
 }
 
@@ -379,16 +379,16 @@ static const char *first_frame(const struct subscriber *s, struct slice topic, c
 }
 
 static int send_one(struct iopub *p, struct subscriber *s, struct slice topic,
-                    struct outbound *rest, bool bulk)
+                    struct out_message *rest, bool bulk)
 {
     char room[2 * TOPIC_MAX + 32];
-    struct outbound *o;
+    struct out_message *o;
     size_t n;
     const char *first = first_frame(s, topic, room, &n);
 
     if (!first)
         return 0;
-    if (!(o = outbound_behind(slice_of(first, n), rest, &s->tally)))
+    if (!(o = out_message_behind(slice_of(first, n), rest, &s->tally)))
         return -1;
     o->bulk = bulk;
     if (!s->first)
@@ -402,7 +402,7 @@ static int send_one(struct iopub *p, struct subscriber *s, struct slice topic,
 int iopub_send(struct iopub *p, const struct slice *frame, size_t n, bool bulk, struct err *err)
 {
     const bool bare = slice_is(frame[0], JUPYTER_DELIMITER); /* there is no topic */
-    struct outbound *rest = outbound_create(frame + !bare, n - !bare, err);
+    struct out_message *rest = out_message_create(frame + !bare, n - !bare, err);
     bool wait = false;
     int rc = 0;
 
@@ -416,7 +416,7 @@ int iopub_send(struct iopub *p, const struct slice *frame, size_t n, bool bulk, 
     }
     if (bulk && p->all)
         p->unread = iopub_unread(p) + rest->size + MESSAGE_COST;
-    outbound_destroy(rest);
+    out_message_destroy(rest);
     sweep(p);
     if (wait && p->pace != TICK_FAST)
         tick_at(p, TICK_FAST);

@@ -130,10 +130,10 @@ void iopub_on_drained(struct iopub *p, loop_f drained, void *arg);
 /* Keeps the replies of cells that have printed much, until clients have read their output. */
 
 struct waiting_replies;
-struct outbound;
+struct out_message;
 
 /* Sends and destroys the reply. */
-typedef void (*waiting_replies_send_f)(void *arg, struct outbound *o);
+typedef void (*waiting_replies_send_f)(void *arg, struct out_message *o);
 
 /* iopub: borrowed. */
 struct waiting_replies *waiting_replies_create(struct loop *loop, struct iopub *iopub,
@@ -144,6 +144,6 @@ void waiting_replies_destroy(struct waiting_replies *w);
 void waiting_replies_client(struct waiting_replies *w,
                             long pid); /* the program that started the kernel */
 /* Takes the reply, or returns false: nothing to wait for, the caller sends it. */
-MUST_USE bool waiting_replies_keep(struct waiting_replies *w, struct outbound *o);
+MUST_USE bool waiting_replies_keep(struct waiting_replies *w, struct out_message *o);
 
 #endif

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "kernel/jupyter/outbound.h"
+#include "kernel/jupyter/out_message.h"
 
 /* What a client reads in a small part of a second even if it seldom runs. */
 #define LITTLE ((size_t)1 << 20)
@@ -32,7 +32,7 @@ struct waiting_replies {
     waiting_replies_send_f send;
     void *arg;
     struct watch *timer;
-    struct outbound *first, **last; /* owned: the replies that wait */
+    struct out_message *first, **last; /* owned: the replies that wait */
     size_t marked; /* how many of them, the first ones, wait for the output below */
     size_t behind; /* bytes before the mark that had not left at the last check */
     uint64_t gap_ns, progress_ns;
@@ -53,7 +53,7 @@ static void check_soon(struct waiting_replies *w)
 static void mark(struct waiting_replies *w)
 {
     w->marked = 0;
-    for (const struct outbound *o = w->first; o; o = o->next)
+    for (const struct out_message *o = w->first; o; o = o->next)
         w->marked++;
     if (!w->marked)
         return;
@@ -69,7 +69,7 @@ static void mark(struct waiting_replies *w)
 static void send_first(struct waiting_replies *w, size_t n)
 {
     for (; n > 0 && w->first; n--) {
-        struct outbound *o = w->first;
+        struct out_message *o = w->first;
 
         if (!(w->first = o->next))
             w->last = &w->first;
@@ -136,7 +136,7 @@ static void check(void *arg)
     mark(w);
 }
 
-bool waiting_replies_keep(struct waiting_replies *w, struct outbound *o)
+bool waiting_replies_keep(struct waiting_replies *w, struct out_message *o)
 {
     if (!w->first && iopub_unread(w->iopub) <= LITTLE)
         return false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "kernel/jupyter/outbound.h"
+#include "kernel/jupyter/out_message.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -56,18 +56,18 @@ static int part_copied(zmq_msg_t *part, struct slice bytes)
     return 0;
 }
 
-static struct outbound *with_room(size_t n)
+static struct out_message *with_room(size_t n)
 {
-    struct outbound *o = malloc(sizeof *o + n * sizeof o->part[0]);
+    struct out_message *o = malloc(sizeof *o + n * sizeof o->part[0]);
 
     if (o)
-        *o = (struct outbound){ .size = ALLOWANCE };
+        *o = (struct out_message){ .size = ALLOWANCE };
     return o;
 }
 
-struct outbound *outbound_create(const struct slice *frame, size_t n, struct err *err)
+struct out_message *out_message_create(const struct slice *frame, size_t n, struct err *err)
 {
-    struct outbound *o = with_room(n);
+    struct out_message *o = with_room(n);
 
     if (!o)
         return err_null(err, "out of memory");
@@ -75,15 +75,16 @@ struct outbound *outbound_create(const struct slice *frame, size_t n, struct err
         o->size += frame[i].n;
     for (; o->n < n; o->n++)
         if (part_copied(&o->part[o->n], frame[o->n]) < 0) {
-            outbound_destroy(o);
+            out_message_destroy(o);
             return err_null(err, "out of memory");
         }
     return o;
 }
 
-struct outbound *outbound_behind(struct slice first, struct outbound *rest, struct tally *tally)
+struct out_message *out_message_behind(struct slice first, struct out_message *rest,
+                                       struct tally *tally)
 {
-    struct outbound *o = with_room(rest->n + 1);
+    struct out_message *o = with_room(rest->n + 1);
 
     if (!o)
         return NULL;
@@ -96,14 +97,14 @@ struct outbound *outbound_behind(struct slice first, struct outbound *rest, stru
     for (o->n = 1; o->n <= rest->n; o->n++) {
         zmq_msg_init(&o->part[o->n]);
         if (zmq_msg_copy(&o->part[o->n], &rest->part[o->n - 1]) < 0) {
-            outbound_destroy(o);
+            out_message_destroy(o);
             return NULL;
         }
     }
     return o;
 }
 
-void outbound_destroy(struct outbound *o)
+void out_message_destroy(struct out_message *o)
 {
     if (!o)
         return;
@@ -112,7 +113,7 @@ void outbound_destroy(struct outbound *o)
     free(o);
 }
 
-static int send_parts(struct outbound *o, void *socket)
+static int send_parts(struct out_message *o, void *socket)
 {
     int rc = 0;
 
@@ -132,7 +133,7 @@ static int send_parts(struct outbound *o, void *socket)
 }
 
 /* If libzmq takes the first frame it takes the others, too: its limit counts messages. */
-int outbound_send(struct outbound *o, void *socket)
+int out_message_send(struct out_message *o, void *socket)
 {
     const int rc = send_parts(o, socket);
 
