@@ -24,6 +24,12 @@ masked = pandas.array([1, None, 3], dtype="Int64")
 graph = networkx.path_graph(3)
 conj = torch.tensor([1 + 1j]).conj()
 whole = torch.quantize_per_tensor(torch.tensor([1.0, 2.0]), 0.5, 0, torch.qint8)
+bsr = scipy.sparse.bsr_array(numpy.eye(4))
+keys = pandas.DataFrame({"a": [1, 1, 2], "c": list("xyz"), "b": [1.0, 2.0, 3.0]}).groupby(["a", "c"])
+days = pandas.Series([1.0, 2.0], index=pandas.date_range("2024", periods=2)).resample("D")
+multi = networkx.MultiDiGraph([(1, 2)])
+negative = torch._neg_view(torch.ones(2))
+channels = torch.quantize_per_channel(torch.ones(2, 2), torch.tensor([0.5, 0.25]), torch.tensor([0, 0]), 0, torch.quint8)
 tagged = torch.zeros(2).as_subclass(Tagged)
 tagged.note = ["new"]
 """
@@ -38,6 +44,14 @@ VALUES = {
     "graph": ("graph.nodes, graph.edges, graph.degree, graph.adj", "graph.add_edge(7, 8)", "graph.add_edge(8, 9)", "len(graph.nodes)", 5),
     "conj": ("conj.sum()", "conj[0] = 2 - 3j", "conj[0] = 5j", "(conj[0].item().imag, conj.is_conj())", (-3, True)),
     "whole": ("whole.dequantize()", "whole[0] = 1.5", "whole[0] = 0.5", "whole.dequantize().tolist()", [1.5, 2]),
+    "bsr": ("bsr.sum(), bsr.tocsr()", "bsr.data[0] += 1", "bsr.data[0] += 2", "float(bsr.sum())", 5),
+    "keys": ("keys.sum(), list(keys), keys.ngroups, keys.groups, keys.indices, keys.get_group((1, 'x'))", "keys.obj.loc[0, 'b'] = 5.0",
+             "keys.obj.loc[0, 'b'] = 6.0", "keys.sum().b.tolist()", [5, 2, 3]),
+    "days": ("days.sum(), days.groups, list(days)", "days.obj.iloc[0] = 5.0", "days.obj.iloc[0] = 6.0", "days.sum().tolist()", [5, 2]),
+    "multi": ("multi.nodes, multi.edges, multi.adj, multi.degree, multi.in_edges, multi.pred", "multi.add_edge(1, 2)", "multi.add_edge(2, 1)",
+              "len(multi.edges)", 2),
+    "negative": ("negative.sum(), str(negative)", "negative[0] = 4", "negative[0] = 5", "(negative[0].item(), negative.is_neg())", (4, True)),
+    "channels": ("channels.dequantize()", "channels[0, 0] = 1.5", "channels[0, 0] = 0.5", "channels.dequantize().tolist()", [[1.5, 1], [1, 1]]),
     "tagged": ("tagged.sum()", "tagged.note.append(1)", "tagged.note.append(2)", "(tagged.note, type(tagged).__name__)", (["new", 1], "Tagged")),
 }
 
@@ -53,7 +67,7 @@ def test_reading_is_no_change_and_a_change_beside_a_cache_is_one(nb):
     seen = nb.ok("%%distribute -n 2 --gather\n[" + ", ".join(map(str, shown)) + "]", limit=60).value
     assert ast.literal_eval(seen) == [list(wanted)] * 2
     nb.ok("%%distribute -n 2 -r 1\n" + "\n".join(reads + there))
-    nb.ok("\n".join(reads + there) + "\ngraph.add_edge(9, 10)")
+    nb.ok("\n".join(reads + there) + "\ngraph.add_edge(9, 10)\nmulti.add_edge(1, 3)\nbsr.data[0] += 1")
     for name in VALUES:
         told = nb.run("%%%%distribute -n 2\n%s" % name, limit=60).assert_error("VariableConflict").error["evalue"]
         assert told.startswith(name + " was changed in place at home and by rank"), told
