@@ -219,3 +219,27 @@ def test_processes_that_meet_on_some_ranks(four):
     assert four.ok("together(lambda r: cellspan.run(meet, r, 'met', ranks=[r]))").value == str([(r, r, 4) for r in range(4)])
     assert four.ok("together(lambda r: cellspan.run(sums, ranks=[r]))").value == "[4, 4, 4, 4]", "they are in one world"
     assert four.ok("cellspan.run(sums, gather=True)").value == "[4, 4, 4, 4]", "which is kept"
+
+
+def test_what_a_thread_pushes_is_no_variable_of_homes_meanwhile(four, gate):
+    """A push waits for ranks. Other cells find home's own value, and what they assign stays."""
+    four.ok("import threading\npushed, g = 1, cellspan.group()\ndef waits():\n" + "\n".join("    " + line for line in gate.code.splitlines()))
+    four.ok("runs = threading.Thread(target=cellspan.run, args=(waits,)); runs.start()")
+    four.ok("while g.ranks()[0]['state'] == 'idle': pass")
+    four.ok("push = threading.Thread(target=g.push, kwargs={'pushed': 100, 'only_there': 'new'}); push.start()\n"
+            "cellspan.group().size  # it is answered after the push has been sent")
+    assert four.ok("pushed, 'only_there' in globals()").value == "(1, False)"
+    four.ok("pushed = 7")
+    gate.open()
+    four.ok("runs.join(); push.join()")
+    assert four.ok("pushed, g.pull('pushed'), g.pull('only_there')").value == "(7, [100, 100, 100, 100], ['new', 'new', 'new', 'new'])"
+    four.ok("pushed = 8")
+    assert four.ok("%%distribute --gather\npushed").value == "[8, 8, 8, 8]"
+
+
+def test_threads_push_while_home_looks_at_the_name(four):
+    four.ok("import threading\npushed, found, g = 1, set(), cellspan.group()\n"
+            "push = threading.Thread(target=lambda: [g.push(pushed=100, **{f'k{n}': n}) for n in range(10)]); push.start()\n"
+            "while push.is_alive(): found.add(pushed)\n"
+            "push.join()")
+    assert four.ok("found, g.pull('pushed', ranks=0), g.pull('k9', ranks=0)").value == "({1}, 100, 9)"

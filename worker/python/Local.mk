@@ -71,6 +71,7 @@ dist_cellspan_py_capture_DATA = \
 	worker/python/cellspan/_capture/enums.py \
 	worker/python/cellspan/_capture/fingerprints.py \
 	worker/python/cellspan/_capture/foreign.py \
+	worker/python/cellspan/_capture/lent.py \
 	worker/python/cellspan/_capture/mangling.py \
 	worker/python/cellspan/_capture/mappings.py \
 	worker/python/cellspan/_capture/origins.py \

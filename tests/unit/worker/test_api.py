@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """cellspan from Python, with a home that only records the messages to the kernel."""
 
+import contextlib
 import importlib.util
 import os
 import pickle
@@ -19,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import cellspan  # noqa: E402
 from cellspan import _api, _client, _link  # noqa: E402
 from cellspan._base.errors import with_article  # noqa: E402
-from cellspan._capture import vars_bundle  # noqa: E402
+from cellspan._capture import lent, vars_bundle  # noqa: E402
 from cellspan._capture.capture import Capture  # noqa: E402
 
 
@@ -39,6 +40,9 @@ class FakeHome:
 
     def captures(self):
         return self.capture
+
+    def working(self):
+        return contextlib.nullcontext()
 
     def function(self, fn, args, kw, on=False):
         rows, _, load, _ = self.capture.function((fn, args, kw), self.small)
@@ -60,8 +64,9 @@ class FakeHome:
         elif line.startswith("%pull"):
             self.shell.user_ns[into] = self.rank[line.split()[1]]
         elif line.startswith("%push"):
-            for name in [w for w in line.split()[1:] if not w.startswith("-")]:
-                self.rank[name] = self.shell.user_ns[name]
+            with lent.Seen(self.capture, len(self.lines), True):
+                for name in [w for w in line.split()[1:] if not w.startswith("-")]:
+                    self.rank[name] = self.capture.values[name]
         return dict(self.answer), None
 
     def _ship(self, names):

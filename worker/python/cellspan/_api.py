@@ -24,7 +24,7 @@ CALL = "_cellspan_call"  # names for the function and arguments of a large call,
 VALUE = "_cellspan_value"
 
 _slots = {}  # {number in use: its _Slot}: several if threads call run(), or if the arguments of a call do
-_pushes = threading.RLock()  # held by the thread that pushes: meanwhile home's variables have other values
+_pushes = threading.RLock()  # held by the thread that pushes
 
 
 class NotAtHomeError(RuntimeError):
@@ -203,14 +203,10 @@ class Group:
         for name in values:
             _check_name(name)
         self._home.may_call()
-        with _pushes:
-            captures = self._home.captures()
-            lent = captures.lent(values)
-            try:
-                with _Placed(self._home.shell.user_ns, values), InPython({"ranks": ranks}):
-                    self._home.call(magic_line("push", {"ranks": ranks}, *values), CALL_SHOWN)
-            finally:
-                captures.taken_back(lent)
+        from ._capture.lent import Lent
+
+        with _pushes, Lent(self._home.captures(), values, self._home.working), InPython({"ranks": ranks}):
+            self._home.call(magic_line("push", {"ranks": ranks}, *values), CALL_SHOWN)
 
     def pull(self, *names, ranks=None):
         """The ranks' values of a variable, as a list by rank; one value if `ranks` is a number. With several names, a dict of these."""

@@ -73,6 +73,7 @@ class Capture:
         self._unseen = Unseen(user_ns)
         self._deleted = {}  # names (in order) that were captured and that home has deleted
         self._pushing = False
+        self.values, self.lent = user_ns, None  # see lent.py: where names are looked up; the push() of values that is under way
         self.lists = set()  # names that the last cell reads and that are lists of all ranks' values
         self.imports = set()  # top-level modules that functions import which the last cell or call needs
         self.unsent = []  # rows of names that the last cell reads and whose new value can't be sent: CAPTURED in protocol/README.md
@@ -200,7 +201,7 @@ class Capture:
         for name in names:
             failed = self._known[name].failed if name in self._known else None
             if failed is not None:
-                raise CaptureError(f"{name} was not sent: {failed}" if name in self.user_ns else failed)
+                raise CaptureError(f"{name} was not sent: {failed}" if name in self.values else failed)
         if sum(row[2] for row in listed) > self.limit:
             self._together(names)  # which may be less: values share memory
 
@@ -254,7 +255,7 @@ class Capture:
                 self._assigned.append((name, old.version))
                 continue
             known, _ = self._check_name(name, proof=hashed if certain else None)
-            if certain and (explicit or known.failed is not None or known.size > SPARE or reducers.is_code(self.user_ns[name])):
+            if certain and (explicit or known.failed is not None or known.size > SPARE or reducers.is_code(self.values[name])):
                 self._assigned.append((name, known.version))
             elif known.failed is None and not explicit:
                 how = _link.CAPTURED_SPARE if certain else _link.CAPTURED_MAYBE
@@ -292,18 +293,18 @@ class Capture:
         return {n: MAY for n in sent if self._is_ours(n) and not self._is_list_of_ranks(n)}
 
     def _is_ours(self, name):
-        if name not in self.user_ns or name in self.hidden or NUMBERED.match(name) or self._unseen.hides(name):
+        if name not in self.values or name in self.hidden or NUMBERED.match(name) or self._unseen.hides(name):
             return False
-        return name not in ("open", "display") or not reducers.is_of(self.user_ns[name], ("io", "_io", "IPython"))
+        return name not in ("open", "display") or not reducers.is_of(self.values[name], ("io", "_io", "IPython"))
 
     def _none(self, *names):
-        other = near(names[0], [name for name in self.user_ns if isinstance(name, str) and self._is_ours(name) and name[:1] != "_"])
+        other = near(names[0], [name for name in self.values if isinstance(name, str) and self._is_ours(name) and name[:1] != "_"])
         return f"home has no variable {', '.join(names)}" + (f"; did you mean {other}?" if other and len(names) == 1 else "")
 
     def _is_list_of_ranks(self, name):
         """Was it pulled from all ranks, and is it still that list? Then it is not sent automatically."""
         known = self._known.get(name)
-        it_is = known is not None and known.pulled == 0 and id(self.user_ns[name]) == known.ident
+        it_is = known is not None and known.pulled == 0 and id(self.values[name]) == known.ident
         self.lists.update([name] if it_is else [])
         return it_is
 
@@ -328,7 +329,7 @@ class Capture:
                     continue
                 if reader in wanted and bound.get(reader, NOTHING) <= own:
                     continue
-                if reader in wanted or not only_code or reducers.is_code(self.user_ns[reader]):
+                if reader in wanted or not only_code or reducers.is_code(self.values[reader]):
                     wanted.setdefault(reader, f"read by {function}")
                     bound[reader] = bound.get(reader, own) & own
                     queue.append(reader)
@@ -354,10 +355,10 @@ class Capture:
         Adds what its code assigns to `writes`. proof(buffer): with what, and where in it, a large buffer of a new value can be
         compared."""
         old = None if name.startswith(EACH_TIME) else self._known.get(name)
-        if name not in self.user_ns:
+        if name not in self.values:
             known = self._known[name] = self._note(old, None, failed=self._none(name))
             return known, {}
-        value = self.user_ns[name]
+        value = self.values[name]
         assigned = old is None or old.pulled == 0 or self._changes.has(name, value, old.ident)
         if not assigned and old is not None and old.by_name is not None and old.by_name() is value and not reducers.is_by_name(value):
             known, inner = old, {}
@@ -436,7 +437,7 @@ class Capture:
 
     def _is_as_noted(self, name, old, pickled, digest, large):
         """Is it the value that is known, perhaps with classes of modules that were loaded again? Then notes where its arrays are now."""
-        before = None if old.failed or old.digest == digest else reloaded.pickled_as_before(self.user_ns[name], pickled.by_value, self._again)
+        before = None if old.failed or old.digest == digest else reloaded.pickled_as_before(self.values[name], pickled.by_value, self._again)
         noted, rows = (digest, large) if before is None else fingerprint(before)
         if old.digest != noted or len(old.large) != len(rows) or not all(map(unchanged, old.large, rows)):
             return False
@@ -453,7 +454,7 @@ class Capture:
     def _pickles_differ(self, name, digest):
         """Does the value's pickle differ each time? Then a different pickle does not prove a change."""
         try:
-            again = self._again(self.user_ns[name])
+            again = self._again(self.values[name])
         except KeyboardInterrupt:
             raise
         except BaseException:  # noqa: BLE001 - it pickled a moment ago
@@ -480,8 +481,9 @@ class Capture:
             known.since, known.via, known.pulled = 0, "pulled", 0 if sent is None else known.version
             known.assigned = 0 if old is None else max(old.since, old.assigned)
 
-    def lent(self, names):
+    def lend(self, lent, names):
         """The Knowns of these names before they get other values temporarily; for taken_back()."""
+        self.lent = lent
         return {name: self._known.get(name) for name in names}
 
     def taken_back(self, lent):
@@ -515,10 +517,10 @@ class Capture:
         groups = {name: self._call_buffers.value(name) for name in names if is_group(name)}
         if None in groups.values():
             raise CaptureError("the call that needs it is over")
-        missing = [n for n in names if n not in self.user_ns and n not in groups]
+        missing = [n for n in names if n not in self.values and n not in groups]
         if missing:
             raise CaptureError(self._none(*missing))
-        values = {name: groups[name][0] if name in groups else self.user_ns[name] for name in names}
+        values = {name: groups[name][0] if name in groups else self.values[name] for name in names}
         for name, value in values.items():
             if value is self.user_ns:
                 raise CaptureError(f"{name} was not sent: it is the notebook's namespace itself (name the values that are needed)")
@@ -558,7 +560,7 @@ class Capture:
     def _forget(self, deletes=True):
         """Forgets names that no longer exist. deletes: the ranks must delete those that were captured, too."""
         self._call_buffers.forget()
-        for name in [n for n in self._known if n not in self.user_ns]:
+        for name in [n for n in self._known if n not in self.user_ns and (self.lent is None or n not in self.lent)]:
             if deletes and self._known[name].via == "captured" and not name.startswith(EACH_TIME):
                 self._deleted[name] = True
             del self._known[name]
@@ -568,11 +570,11 @@ class Capture:
     def _blame(self, names, error):
         for name in (name for name in names if not is_group(name)):
             try:
-                reducers.Pickled(self.user_ns[name], self.user_ns, self.limit, self._submodules)
+                reducers.Pickled(self.values[name], self.user_ns, self.limit, self._submodules)
             except KeyboardInterrupt:
                 raise
             except BaseException as own:
-                return f"{name} was not sent: {blame.reason(own, self.user_ns[name], name, self.user_ns)}"
+                return f"{name} was not sent: {blame.reason(own, self.values[name], name, self.user_ns)}"
         return f"{', '.join(names)} can't be sent: {vars_bundle.reason(error)}"
 
     def _too_large(self, names):
@@ -588,7 +590,7 @@ class Capture:
         if known is not None and known.size:
             return known.size
         try:
-            return reducers.Pickled(self.user_ns[name], self.user_ns, self.limit, self._submodules).size
+            return reducers.Pickled(self.values[name], self.user_ns, self.limit, self._submodules).size
         except reducers.Overflow as error:
             return error.args[0]
 

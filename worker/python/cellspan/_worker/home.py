@@ -18,7 +18,7 @@ from .. import _link
 from .._base import versions
 from .._base.errors import in_words, text_of
 from .._base.imports import when_imported
-from .._capture import class_versions
+from .._capture import class_versions, lent
 from .._capture.reads import refuse_what_is_no_python
 from .._jupyter import fake_ipykernel, fake_zmqshell, real_ipykernel, requests
 from .._jupyter.clients import Kernel
@@ -354,14 +354,14 @@ class Home(Calls):
     def _capture(self, message):
         number, fields = message.cell, message.fields
         found = {"names": [], "assigned": [], "tied": [], "deleted": []}
-        warnings, error = self.attempt(number, self._fill_captured, fields, found)
+        warnings, error = self.attempt(number, self._fill_captured, number, fields, found)
         if error is not None:
             self.failed("CAPTURE", number, error)
         else:
             self.send("CAPTURED", number, {"names": to_json(found), "warnings": "\n".join(warnings)})
         self._expect_values()
 
-    def _fill_captured(self, fields, found):
+    def _fill_captured(self, number, fields, found):
         """Fills `found`, the content of CAPTURED. Returns its warnings."""
         flags, code, transform = fields["flags"], fields["code"], self.shell.transform_cell
         self.after_ranks = True
@@ -376,7 +376,7 @@ class Home(Calls):
         only = [n.strip() for n in fields["names"].split(",") if n.strip()] or None
         captures = self.captures()
         none, pushing = bool(flags & _link.CAPTURE_NONE), bool(flags & _link.CAPTURE_PUSH)
-        found["names"], warnings = captures.names(code, transform, only, none, pushing)
+        found["names"], warnings = lent.names(captures, number, code, transform, only, none, pushing)
         if flags & _link.CAPTURE_PYTHON:
             captures.refuse(found["names"])
         code_part, lines, bring = None, [], loads(fields["bring"]) or ()
@@ -444,7 +444,7 @@ class Home(Calls):
     def _pack(self, message):
         number, blob, fields = message.cell, message.blob, message.fields
         names = [n for n in fields["names"].split(",") if n]
-        packed, error = self._step(message, self.captures().pack, names)
+        packed, error = self._step(message, lent.pack, self.captures(), number, names)
         if error is not None:
             self.failed("PACK", number, error)
             return
