@@ -20,7 +20,6 @@ model and its optimizer) are sent together, so that they share it on the ranks, 
 from __future__ import annotations
 
 import itertools
-import re
 import sys
 import types
 
@@ -32,18 +31,13 @@ from .bindings import NOTHING
 from .by_name import ANY
 from .call_buffers import EACH_TIME, CallBuffers, is_group
 from .fingerprints import SENT_MAX, Known, Sent, fingerprint, found_in, hashed, proven, size_of, unchanged
+from .own_names import IPYTHONS, is_own
 from .rank_definitions import RankDefinitions
 from .unseen import Unseen
 
 SPARE = 64 << 10  # bytes; a larger value is not sent if the cell assigns its name anyway
 TEXT_MAX = 4096  # characters or bytes; a shorter text is kept itself instead of a hash
 
-# Names of IPython's and Python's own, which each worker has.
-OWN = frozenset(
-    "In Out _ __ ___ _i _ii _iii _ih _oh _dh _sh exit quit get_ipython"
-    " __name__ __doc__ __package__ __loader__ __spec__ __builtin__ __builtins__ __annotations__ __session__".split()
-)
-NUMBERED = re.compile(r"_i\d+$")
 MAY = "may be read"  # the reason that is shown if the name is not in the code, as with globals()[name]: see by_name.py
 SIMPLE = (int, float, complex, bool, type(None))
 
@@ -61,7 +55,7 @@ class Capture:
     def __init__(self, user_ns, limit=None, hidden=()):
         self.user_ns = user_ns
         self.limit = _link.capture_limit() if limit is None else limit
-        self.hidden = OWN | set(hidden)
+        self.hidden = frozenset(hidden)
         self._known, self._submodules = {}, {}
         self._tied, self._writes = [], {}  # _writes: globals that functions assign which are sent with the cell
         self._assigned = []  # (name, version) of names that the last cell assigns and that are not sent
@@ -248,8 +242,8 @@ class Capture:
         assigned = {**dict.fromkeys(self._writes, False), **assigned}
         self._unseen.ranks_bind.update(assigned)
         for name, certain in assigned.items():
-            if name in seen or not self._is_ours(name) or self._is_list_of_ranks(name):
-                continue
+            if name in seen or name in IPYTHONS or not self._is_ours(name) or self._is_list_of_ranks(name):
+                continue  # `_` is often a name for what nobody needs
             old = self._known.get(name) if certain and not explicit else None
             if self._is_large_as_it_was(old):
                 self._assigned.append((name, old.version))
@@ -293,7 +287,7 @@ class Capture:
         return {n: MAY for n in sent if self._is_ours(n) and not self._is_list_of_ranks(n)}
 
     def _is_ours(self, name):
-        if name not in self.values or name in self.hidden or NUMBERED.match(name) or self._unseen.hides(name):
+        if name not in self.values or name in self.hidden or is_own(name, self.values[name], self.user_ns) or self._unseen.hides(name):
             return False
         return name not in ("open", "display") or not reducers.is_of(self.values[name], ("io", "_io", "IPython"))
 

@@ -195,10 +195,10 @@ class _Definitions:
     """What a process gets. used: as of _pickled(). pool: the process may be asked to call any function."""
 
     def __init__(self, namespace, used, pool):
-        from .._capture import capture, reducers, vars_bundle
+        from .._capture import own_names, reducers, vars_bundle
 
         self._reducers, self._bundles = reducers, vars_bundle
-        self._own = capture.OWN
+        self._is_own = own_names.is_own
         self._namespace = namespace
         self._names = namespace.copy()  # other threads may change it
         self._used, self._pool = used, pool
@@ -212,7 +212,7 @@ class _Definitions:
         __tracebackhide__ = True
         from .. import _link
 
-        defined = [name for name, value in self._names.items() if name not in self._own and _is_definition(value)]
+        defined = [name for name, value in self._names.items() if _is_definition(value) and not self._is_own(name, value, self._namespace)]
         needed = [name for name in defined if id(self._names[name]) in self._used]
         limit = _link.capture_limit()
         self._take(dict.fromkeys(needed, ""), limit)
@@ -230,7 +230,7 @@ class _Definitions:
         """Adds these names, and those that they read, as far as each can be pickled within `limit` bytes."""
         while names:
             name, by = names.popitem()
-            if name in self._found or name not in self._names or name in self._own:
+            if name in self._found or name not in self._names or self._is_own(name, self._names[name], self._namespace):
                 continue
             self._found[name] = by
             value = self._names[name]
