@@ -181,6 +181,21 @@ def test_what_timeit_assigns_is_its_own(transform):
     assert analyse("%time x = y", transform).assigned == {"x": True}
 
 
+def test_many_elif_are_followed():
+    found = analyse("".join(f"{'elif' if i else 'if'} a{i}:\n    x = b{i}\n" for i in range(400)) + "else:\n    x = c\nx, y")
+    assert set(found.reads) == {"c", "y", *(f"{name}{i}" for name in "ab" for i in range(400))}
+    assert found.assigned == {"x": True}
+    assert analyse("if a: x = 1\nelif b: pass\nelse: x = 2").assigned == {"x": False}
+    assert analyse("if a: x = 1\nelif (y := b): x = 3\nelse: raise Bad").assigned == {"x": True, "y": False}
+
+
+def test_the_names_of_what_is_nested_too_deeply_count_as_read(transform):
+    found = analyse("class A:\n    __p = q\nimport m as n\nv = " + "w" + ".f(x)" * 400 + "\n%time late\n", transform)
+    assert {"w", "x", "q", "n", "v", "late"} <= set(found.reads) and found.reads["x"] == 4
+    assert found.assigned["v"] is False and found.assigned["n"] is False and "x" not in found.assigned
+    assert "f" in found.mentioned and all("w" not in bound for bound in found.before.values())
+
+
 def test_deep_nesting_is_given_up_quietly():
     assert analyse("(" * 5000 + ")" * 5000) is None
 

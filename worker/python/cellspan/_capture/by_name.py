@@ -35,7 +35,7 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 def names_in(tree, text, modules=()):
     """{id(node): [name, ...]} for the nodes of a tree, made from `text`, where such names are read. modules: variables that are the
     notebook's module."""
-    if not modules and not _may(text):
+    if not modules and not may_read_by_name(text):
         return {}
     finder = _Finder(modules)
     finder.leads_in(tree)
@@ -43,7 +43,7 @@ def names_in(tree, text, modules=()):
     return finder.found()
 
 
-def _may(text):
+def may_read_by_name(text):
     """May such code be in it? It is quick, since each cell asks."""
     if any(word in text for word in SPELLED) or any(part.search(text) for part in IN_PART):
         return True

@@ -24,19 +24,25 @@ NAMES = {
 }
 
 
-def mangle(node, of=""):
-    """Changes the names in a node of the ast. of: the name of the innermost class around it, without leading underscores; "": none."""
-    inside = node.name.lstrip("_") if isinstance(node, ast.ClassDef) else of
-    outside = [*node.decorator_list, *node.bases, *node.keywords] if isinstance(node, ast.ClassDef) else ()
-    if of:
-        for field in NAMES.get(type(node).__name__, ()):
-            value = getattr(node, field)
-            setattr(node, field, [_mangled(name, of) for name in value] if isinstance(value, list) else _mangled(value, of))
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            for alias in node.names:
-                alias.asname = _mangled(alias.asname or alias.name, of) if alias.asname or "." not in alias.name else None
-    for child in ast.iter_child_nodes(node):
-        mangle(child, of if child in outside else inside)
+def mangle(tree):
+    """Changes the names in an ast."""
+    left = [(tree, "")]  # nodes, each with the name of the innermost class around it, without leading underscores
+    while left:
+        node, of = left.pop()
+        inside = node.name.lstrip("_") if isinstance(node, ast.ClassDef) else of
+        outside = [*node.decorator_list, *node.bases, *node.keywords] if isinstance(node, ast.ClassDef) else ()
+        if of:
+            _change(node, of)
+        left += [(child, of if child in outside else inside) for child in ast.iter_child_nodes(node)]
+
+
+def _change(node, of):
+    for field in NAMES.get(type(node).__name__, ()):
+        value = getattr(node, field)
+        setattr(node, field, [_mangled(name, of) for name in value] if isinstance(value, list) else _mangled(value, of))
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        for alias in node.names:
+            alias.asname = _mangled(alias.asname or alias.name, of) if alias.asname or "." not in alias.name else None
 
 
 def _mangled(name, of):

@@ -21,6 +21,7 @@ import string
 from .bindings import Bindings
 from .by_name import ANY, magic_of, names_in
 from .mangling import mangle
+from .rough_reads import roughly
 from .scopes import Binds, Scope, captured, import_names
 
 PYTHON_MAGICS = {"time", "timeit", "prun", "lprun", "mprun", "memit", "capture", "debug", "pdb", "pinfo"}
@@ -64,12 +65,10 @@ def analyse(code, transform=None, modules=()):
         tree = parse(body)
     except Exception:  # SyntaxError, ValueError (NUL bytes), RecursionError, any exception of a user's transformer
         return None
-    walker = Walker(transform, above, modules)
     try:
-        walker.module(tree, body)
+        return Walker(transform, above, modules).module(tree, body)
     except RecursionError:
-        return None
-    return walker.found
+        return roughly(Read(), tree, body, above)
 
 
 def refuse_what_is_no_python(code, transform):
@@ -123,6 +122,7 @@ class Walker:
             self.found.assigned[name] = (None, name) in self.state
         for name in self.found.bound:
             self.found.bound[name] = (FRESH, name) in self.state
+        return self.found
 
     def mention(self, tree, text):
         self.by_name.update(names_in(tree, text, self.modules))
@@ -242,13 +242,30 @@ class Walker:
             changes = self.state.undo(before)
             if not over:
                 ends.append(changes)
+        return self.join(ends)
+
+    def join(self, ends):
+        """After alternatives: `ends` has what those have changed whose end is reached. True: there are none."""
         if ends:
             self.state.apply(set.intersection(*[added for added, _ in ends]), set().union(*[removed for _, removed in ends]))
         return not ends
 
     def on_If(self, node):
-        self.visit(node.test)
-        return self.branches([lambda: self.block(node.body), lambda: self.block(node.orelse)])
+        steps = []  # one for each `elif`: a cell that was generated may have more than calls can be nested
+        while True:
+            self.visit(node.test)
+            before = self.state.mark()
+            over = self.block(node.body)
+            steps.append((before, over, self.state.undo(before)))
+            if len(node.orelse) != 1 or not isinstance(node.orelse[0], ast.If):
+                break
+            node, self.sources = node.orelse[0], set()
+            self.load_by_name(node)
+        over = self.block(node.orelse)
+        for before, ended, changes in reversed(steps):
+            other = self.state.undo(before)
+            over = self.join([changes] * (not ended) + [other] * (not over))
+        return over
 
     def on_For(self, node):
         self.visit(node.iter)
