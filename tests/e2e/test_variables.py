@@ -150,3 +150,60 @@ def test_pull_of_a_name_that_is_not_there_names_it(nb):
     cell = nb.run("%pull nowhere_to_be_found")
     assert cell.status == "error" and "nowhere_to_be_found" in cell.traceback
     assert "cellspan" not in cell.traceback, "the user sees our own lines:\n" + cell.traceback
+
+
+NAMES = ("globals locals vars __import__ exec eval print list dict str int type len open range map getattr isinstance repr os sys json time threading "
+         "n rank env ranks args kwargs fn data home shell worker self px cellspan display IPython").split()
+
+
+def test_any_name_may_be_the_users_own(clean):
+    """cellspan's own cells, which run among the user's variables, use none of their names."""
+    nb = clean
+    nb.ok("import builtins as bi, cellspan as cs\nfrom cellspan import px as own_px\ncs.run(abs, 1, n=2)\ng, big = cs.group(), bytearray(300000)\n"
+          "view = own_px.Client()[:]\nspread = own_px.Client().load_balanced_view()")
+    named = "\n".join("%s = 5" % name for name in NAMES)
+    try:
+        for where in ("", "%%distribute\n"):
+            nb.ok(where + named)
+            assert nb.ok("%%distribute --gather\n(globals, len, rank)").value == "[(5, 5, 5), (5, 5, 5)]"
+            assert nb.ok("cs.run(bi.len, big), cs.run(bi.len, [1, 2], gather=True), bi.list(cs.map(bi.abs, [1, -2]))").value == "(300000, [2, 2], [1, 2])"
+            assert nb.ok("view.apply_sync(bi.len, big), view.map_async(bi.len, [big]).get(), spread.apply_sync(bi.abs, -3)").value == (
+                "([300000, 300000], [300000], 3)")
+            assert nb.ok("g.push(len=6)\ng.scatter('part', [1, 2, 3])\ng.gather('part'), g.pull('len')").value == "([1, 2, 3], [6, 6])"
+            nb.ok("parts = [1, 2, 3, 4]\n%scatter parts")
+            assert nb.ok("%gather parts\nparts").value == "[1, 2, 3, 4]"
+            nb.ok("%pull part --into pulled\n%push big")
+            nb.run("%%distribute\n1 / 0").assert_error("ZeroDivisionError")
+            nb.ok("%debug -r 0", answer="q")
+            assert "Out[0]: 4" in nb.ok("%%px --no-stream\n4").shown
+    finally:
+        nb.ok("%reset_selective -f .")
+        nb.ok("%ranks stop")
+
+
+def test_a_name_of_ipython_that_the_user_has_bound_travels(clean):
+    nb = clean
+    nb.ok("_ = 'mine {}'.format\nexit, quit, In, Out = 5, 6, [1], {1: 2}\ndef f(): return _('x'), exit, Out")
+    try:
+        assert nb.ok("%%distribute -n 1 --gather\n(f(), _('y'), quit, In)").value == "[(('mine x', 5, {1: 2}), 'mine y', 6, [1])]"
+        assert nb.ok("cellspan_f = __import__('cellspan').run(f)\ncellspan_f").value == "('mine x', 5, {1: 2})"
+    finally:
+        nb.ok("del _, exit, quit, In, Out")
+        nb.ok("get_ipython().init_user_ns()")  # they are IPython's again
+
+
+def test_what_ipython_has_bound_itself_stays(clean):
+    nb = clean
+    nb.ok("'of home'")
+    nb.ok("%%distribute -n 1\n'of rank'")
+    nb.ok("'of home'")
+    assert nb.ok("%%distribute --gather\n_").value == "['of rank']"
+    assert "of home" not in nb.ok("%%distribute\nprint(Out, In, _ii)").stdout
+
+
+def test_a_cell_that_is_nested_deeply_gets_its_variables(clean):
+    clean.ok("late, v = 5, 290")
+    elifs = "\n".join("%s v == %d: print(late + %d)" % ("elif" if i else "if", i, i) for i in range(300))
+    assert "295" in clean.ok("%%distribute -n 1\n" + elifs).stdout
+    clean.ok("word = 'b'")
+    assert "bbc" in clean.ok("%%distribute\nprint('aac'" + ".replace('a', word)" * 300 + ")").stdout

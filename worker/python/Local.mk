@@ -25,6 +25,7 @@ dist_cellspan_py_base_DATA = \
 	worker/python/cellspan/_base/limit.py \
 	worker/python/cellspan/_base/modules.py \
 	worker/python/cellspan/_base/options.py \
+	worker/python/cellspan/_base/own_code.py \
 	worker/python/cellspan/_base/public.py \
 	worker/python/cellspan/_base/shadows.py \
 	worker/python/cellspan/_base/spark_tasks.py \

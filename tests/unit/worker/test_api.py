@@ -19,6 +19,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 import cellspan  # noqa: E402
 from cellspan import _api, _client, _link  # noqa: E402
+from cellspan._base import own_code  # noqa: E402
 from cellspan._base.errors import with_article  # noqa: E402
 from cellspan._capture import lent, vars_bundle  # noqa: E402
 from cellspan._capture.capture import Capture  # noqa: E402
@@ -79,6 +80,7 @@ class FakeHome:
 def home(monkeypatch):
     before = dict(sys.modules["__main__"].__dict__)
     home = FakeHome()
+    own_code.begin()
     monkeypatch.setitem(sys.modules, "cellspan._worker.home", types.SimpleNamespace(current=home))
     yield home
     assert not [name for name in home.shell.user_ns if name.startswith("_cellspan")]

@@ -14,6 +14,7 @@ import sys
 import threading
 import types
 
+from ._base import own_code
 from . import _call_options
 from ._base.errors import text_of
 from ._link import CALL_CHECKED, CALL_FUNCTION, CALL_SHOWN, CALL_UNMEASURED, CALL_VALUE
@@ -419,7 +420,7 @@ def _run_large(home, line, call, options, flags):
         name = CALL + slot
         # The ranks remove the name before fn runs. The call is the last expression of the cell, so its value is the result.
         how = "once" if options.get("beside") else "call"
-        body = f"__import__('cellspan._worker.rank_calls')._worker.rank_calls.{how}(*{name}, globals().pop({name!r}))  # {_shown(call[0])}"
+        body = f"{own_code.function('_worker.rank_calls', how)}(*{name}, {name!r})  # {_shown(call[0])}"
         with _Placed(home.shell.user_ns, {name: call}):
             try:
                 return home.call(f"{line}\n{body}", flags, None, bool(options.get("gather")))[1]

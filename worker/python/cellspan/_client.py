@@ -27,6 +27,7 @@ import threading
 import time
 
 from . import _api, _link
+from ._base import own_code
 from ._base.errors import text_of
 
 START_S = 30  # seconds until the kernel welcomes its client
@@ -214,7 +215,7 @@ class Far:
         fd, size, sent = self._bundle(ask)
         out = vars_bundle.create()
         try:
-            self._execute(f"__import__('cellspan._client')._client.serve({self.pid}, {fd}, {size}, {out})")
+            self._execute(f"{own_code.function('_client', 'serve')}({self.pid}, {fd}, {size}, {out})")
             back = os.fstat(out).st_size
             if not back and self._interrupts:  # Ctrl-C came before home began, or while it answered
                 raise KeyboardInterrupt

@@ -13,12 +13,13 @@ import time
 
 from . import _api, _map
 from ._async_call import AsyncCall, check_thread
+from ._base import own_code
 from ._base.errors import text_of
 from ._capture import vars_bundle
 from ._worker import exchange, pxrank
 from ._worker.remote import remote_error
 
-_PX = "__import__('cellspan._worker.pxrank')._worker.pxrank"
+_PX = own_code.module_named("cellspan._worker.pxrank")
 
 OWN_MAX = 8 << 20  # bytes of a call for one rank; larger arguments go as variables, and only if they have changed. It goes in one piece
 OWN_AHEAD = 16  # calls for one rank that are there
@@ -75,7 +76,7 @@ def _apply(home, ranks, f, args, kwargs):
         raise _unsent(home.captures(), (f, args, kwargs))
     with _api._Slot() as slot:
         name = _api.CALL + slot
-        body = lambda of: f"{_PX}.called({of}, *{name}, globals().pop({name!r}))"  # noqa: E731
+        body = lambda of: f"{_PX}.called({of}, *{name}, {name!r})"  # noqa: E731
         return AsyncCall(home, {"ranks": ranks}, body, {name: (f, args, kwargs)})
 
 
@@ -91,7 +92,7 @@ def _mapped(home, items, ranks, f, length, chunksize, there):
     tasks = (Ahead if there else _map._Tasks)(home, iter(items), length, chunksize, lazy=True)
     with _api._Slot() as slot:
         name = _api.CALL + slot
-        body = lambda of: f"{_PX}.worked({of}, {name}, globals().pop({name!r}))"  # noqa: E731
+        body = lambda of: f"{_PX}.worked({of}, {name}, {name!r})"  # noqa: E731
         return Mapped(home, f, tasks, AsyncCall(home, {"ranks": ranks}, body, {name: (f,)}, tasks))
 
 
@@ -274,7 +275,7 @@ class Queue(Ahead):
         __tracebackhide__ = True
         with _api._Slot() as slot:
             name = _api.CALL + slot
-            body = lambda of: f"{_PX}.tasks({of}, {name}, globals().pop({name!r}))"  # noqa: E731
+            body = lambda of: f"{_PX}.tasks({of}, {name}, {name!r})"  # noqa: E731
             try:
                 self.async_call = AsyncCall(self.home, {"ranks": ranks}, body, {name: self._readers}, self)
             except BaseException:

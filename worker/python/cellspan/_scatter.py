@@ -12,13 +12,14 @@ import operator
 import sys
 
 from . import _api
+from ._base import own_code
 from ._base.errors import with_article
 from ._capture import vars_bundle
 from ._map import serving
 from ._option_errors import InPython
 from ._worker import exchange
 
-PART = "__import__('cellspan._worker.exchange')._worker.exchange.receive_part({0})"
+PART = own_code.function("_worker.exchange", "receive_part") + "({0})"
 
 
 def scatter(home, name, values, options, flatten=False, order=None):

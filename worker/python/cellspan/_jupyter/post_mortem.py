@@ -9,8 +9,9 @@ import sys
 import traceback
 
 from .._base.errors import cause_of, context_of, tb_of
+from .._base.own_code import function
 
-CODE = "__import__('cellspan._jupyter.post_mortem')._jupyter.post_mortem.debug()"
+CODE = function("_jupyter.post_mortem", "debug") + "()"
 RANK = re.compile(r"\s*(?:-r(?![a-z])|--ranks\b)\s*=?\s*(.*?)\s*$")
 
 

@@ -19,6 +19,7 @@ from .. import _link
 from .._base import threads
 from .._base.errors import text_of
 from .._base.modules import names_of
+from .._base.own_code import module_named
 from .._capture import sources
 from .._code.finders import home_path, path_here
 from . import torchenv
@@ -333,7 +334,7 @@ class Debugger:
         if not name.isidentifier():
             self._answer(request, {"data": {}, "metadata": {}}, success=name in ("special variables", "function variables"))
         elif frame and self._stopped:
-            expression = f"__import__('IPython').get_ipython().display_formatter.format({name})"
+            expression = f"{module_named('IPython')}.get_ipython().display_formatter.format({name})"
             arguments = {"expression": expression, "frameId": frame, "context": "clipboard"}
             self.pydevd.ask("evaluate", arguments, lambda answer: self._rich(request, answer))
         else:

@@ -8,7 +8,8 @@ import sys
 import time
 
 from .._base.errors import text_of, with_article
-from .._capture import vars_bundle
+from .._base.own_code import forget
+from .._capture import own_names, vars_bundle
 from . import exchange, gpu_placement, map_rank, rank_calls
 
 
@@ -62,13 +63,16 @@ class _Last:
 
     def __call__(self, value):
         if value is not None:
-            self.shell.user_ns["_"] = value
+            ns, hook = self.shell.user_ns, self.shell.displayhook
+            if "_" not in ns or own_names.is_own("_", ns["_"], ns):
+                ns["_"] = hook._ = value
             self.data = self.shell.display_formatter.format(value)[0]
 
 
-def called(of, fn, args, kwargs, _):
+def called(of, fn, args, kwargs, placed):
     """Tells home that this rank has begun, and calls fn."""
     __tracebackhide__ = True
+    forget(placed)
     tell(of)
     return fn(*args, **kwargs)
 
@@ -78,18 +82,20 @@ def shown():
     return exchange.this_rank().shown_before
 
 
-def worked(of, fn, _):
+def worked(of, fn, placed):
     """Takes items of a map that home does not wait for."""
     __tracebackhide__ = True
+    forget(placed)
     map_rank.work(*fn, of)
 
 
 rank_calls.CODES |= {called.__code__, captured.__code__, worked.__code__, *map_rank.CALL_CODES}
 
 
-def tasks(of, *_):
+def tasks(of, _, placed):
     """Takes tasks of a load-balanced view. Those that are sent with it have brought the variables that they read."""
     __tracebackhide__ = True
+    forget(placed)
     map_rank.work(attempt, of)
 
 

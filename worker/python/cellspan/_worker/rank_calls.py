@@ -9,13 +9,15 @@ import os
 import sys
 
 from .._base.modules import names_of
+from .._base.own_code import forget
 from . import environment, mlflow_run, torchenv
 
 
-def call(fn, args, kwargs, _=None):
-    """fn's value. Restores the environment, the current folder, sys.argv, loggers and torch's default dtype. Warns if fn left a process
+def call(fn, args, kwargs, placed=None):
+    """fn's value. placed: the variable with the call, which is removed. Restores the environment, the current folder, sys.argv, loggers and torch's default dtype. Warns if fn left a process
     group or an MLflow run open, unless fn raised an exception."""
     __tracebackhide__ = True
+    forget(placed)
     before = _Process()
     try:
         value = fn(*args, **kwargs)
@@ -26,9 +28,10 @@ def call(fn, args, kwargs, _=None):
     return value
 
 
-def once(fn, args, kwargs, _=None):
-    """fn's value, in a process that ends then."""
+def once(fn, args, kwargs, placed=None):
+    """As call(), in a process that ends then."""
     __tracebackhide__ = True
+    forget(placed)
     return fn(*args, **kwargs)
 
 

@@ -17,7 +17,7 @@ import sys
 import threading
 
 from .. import _link
-from .._base import shadows
+from .._base import own_code, shadows
 from .._base.errors import give_up, text_of
 from . import environment, interrupts, reloads, sigterm, spawned, stacks
 from .execution import own_error
@@ -55,6 +55,7 @@ class Worker:
     DURING_CALL = ()  # kinds that are served while the main thread waits in the middle of a cell
 
     def __init__(self):
+        own_code.begin()
         reloads.watch_imports()
         self.streams = None
         self.shell = None
