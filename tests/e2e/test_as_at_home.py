@@ -92,3 +92,34 @@ def test_a_command_that_fails_raises_if_the_user_wants_it(nb):
             nb.run("!exit 3").assert_error("CalledProcessError")
     finally:
         nb.ok("get_ipython().system_raise_on_error = False")
+
+
+RUNS = ["get_ipython().run_cell('1 / 0')", "%run {file}", "await get_ipython().run_cell_async('1 / 0', transformed_cell='1 / 0')",
+        "get_ipython().safe_execfile({file!r}, {{}})", "%run {exits}"]
+
+
+@pytest.mark.parametrize("where", ["", "%%distribute -n 2\n"])
+@pytest.mark.parametrize("run", RUNS)
+def test_a_run_within_a_cell_shows_its_error_and_the_cell_goes_on(nb, where, run, tmp_path):
+    """As in ipykernel: the reply is about the cell itself."""
+    file, exits = tmp_path / "fails.py", tmp_path / "exits.py"
+    file.write_text("1 / 0\n")
+    exits.write_text("import sys\nsys.exit(3)\n")
+    run = run.format(file=str(file), exits=str(exits))
+    cell = nb.ok(where + run + "\nprint('after')", LIMIT)
+    assert ("ZeroDivisionError" in cell.shown or "SystemExit: 3" in cell.shown) and "after" in cell.stdout, cell.shown
+    assert "mine" in nb.run(where + run + "\nraise ValueError('mine')", LIMIT).assert_error("ValueError").traceback
+
+
+@pytest.mark.parametrize("where", ["", "%%distribute -n 2\n"])
+def test_an_error_under_capture_is_shown(nb, where):
+    cell = nb.ok(where + "%%capture kept\nprint('text')\n1 / 0", LIMIT)
+    assert "ZeroDivisionError" in cell.shown and "text" not in cell.stdout, cell.shown
+    assert nb.ok(where + "print(kept.stdout)", LIMIT).stdout.count("text"), cell.shown
+
+
+@pytest.mark.parametrize("line", ["%px 1 / 0", "%%px --no-stream\n1 / 0", "%%px --local\n1 / 0"])
+def test_an_error_of_px_is_that_of_its_cell_and_shown_once(nb, line):
+    nb.ok("from cellspan import px\npx.Client(n=2)", LIMIT)
+    cell = nb.run(line, LIMIT).assert_error("ZeroDivisionError")
+    assert cell.shown.count("ZeroDivisionError: division by zero") == 1, cell.shown

@@ -34,7 +34,7 @@ def captured(of, code):
     shell.execution_count = worker.cell.count  # the shell has counted this cell
     with capture_output() as kept:
         sys.displayhook = last
-        done = shell.run_cell(code, store_history=False)
+        done = shell.run_part(code)
     shell.displayhook.exec_result = outer  # the inner cell has taken its place; else this one would have no value
     if not done.success:
         _show(kept)

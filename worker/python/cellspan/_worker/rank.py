@@ -379,7 +379,7 @@ class Rank(Worker):
         if self.cell is not None and ends and error is not None:
             self.cell.error["raised"] = self._described(error)
         if not ends:
-            print("\n".join(traceback), file=sys.stderr)
+            print("\n".join(traceback), file=self.streams.err if self.shell.within_a_run() else sys.stderr)  # also where %%capture keeps what it prints
 
     @staticmethod
     def _described(error):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import contextvars
 import errno
 import importlib.util
 import os
@@ -45,6 +46,9 @@ EXTENSIONS = {  # what IPython's magics say of cellspan, which is no extension h
     "unload_ext": "cellspan: its magics belong to the kernel: there is nothing to unload",
 }
 WITHOUT_WINDOWS = (None, "inline", "agg", "asyncio", "ipympl", "widget", "webagg", "nbagg", "notebook")  # for %gui and %matplotlib
+
+NESTED, PART = "nested", "part"
+_within = contextvars.ContextVar("within", default=None)  # NESTED: a run that a cell's code has begun, as by get_ipython().run_cell()
 
 
 class _Nothing:
@@ -219,6 +223,43 @@ class ZMQInteractiveShell(InteractiveShell):
             raise UsageError(f"%{magic_name} is for the notebook's own cells: ranks run this one")
         return super().run_line_magic(magic_name, line, _stack_depth=_stack_depth + 1)
 
+    # ---- runs within a cell ----------------------------------------------------------------------------------------
+
+    # An error of such a run is shown, and the cell goes on: IPython's methods return what became of it. So it is not the cell's error.
+
+    def run_cell(self, *args, **kwargs):
+        with _nested():
+            return super().run_cell(*args, **kwargs)
+
+    async def run_cell_async(self, *args, **kwargs):
+        with _nested(PART if _within.get() == PART else NESTED):
+            return await super().run_cell_async(*args, **kwargs)
+
+    def safe_execfile(self, *args, **kwargs):
+        with _nested():
+            return super().safe_execfile(*args, **kwargs)
+
+    def safe_run_module(self, *args, **kwargs):
+        with _nested():
+            return super().safe_run_module(*args, **kwargs)
+
+    @staticmethod
+    def within_a_run():
+        return _within.get() == NESTED
+
+    def run_whole_cell(self, *args, **kwargs):
+        """As IPython's run_cell_async(), for a cell itself. The coroutine."""
+        return super().run_cell_async(*args, **kwargs)
+
+    def run_part(self, code):
+        """As IPython's run_cell(), for a part of our own cell, which has the part's error."""
+        with _nested(PART):
+            return super().run_cell(code, store_history=False)
+
+    def _goes_on(self, raised):
+        """Is the cell well after this error, of a run within it? After an interrupt it goes on, too, and fails."""
+        return self.within_a_run() and not issubclass((raised or sys.exc_info())[0] or Exception, KeyboardInterrupt)
+
     # ---- errors ----------------------------------------------------------------------------------------------------
 
     def showtraceback(self, *args, **kwargs):
@@ -229,7 +270,7 @@ class ZMQInteractiveShell(InteractiveShell):
             caller = caller.f_back or caller
         on_main = threading.current_thread() is threading.main_thread()
         kept = getattr(self._shown, "ends", True)
-        self._shown.ends = _is_inside(caller) and (on_main or self.worker.in_subshell())
+        self._shown.ends = _is_inside(caller) and (on_main or self.worker.in_subshell()) and not self._goes_on(args[0] if args else kwargs.get("exc_tuple"))
         limit = Limit()
         try:
             with limit:
@@ -503,6 +544,15 @@ class RankShell(ZMQInteractiveShell):
     def show_usage_error(self, exc):
         """Makes it the cell's error, shown once, instead of text that each rank prints."""
         self._showtraceback(type(exc), exc, [f"UsageError: {text_of(exc)}"])
+
+
+@contextlib.contextmanager
+def _nested(kind=NESTED):
+    token = _within.set(kind)
+    try:
+        yield
+    finally:
+        _within.reset(token)
 
 
 def _try_to_write(folder):

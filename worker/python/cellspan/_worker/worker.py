@@ -436,7 +436,7 @@ class Worker:
             raise
         except BaseException:  # noqa: BLE001 - shown by IPython as the cell's error
             transformed, failed = cell.code, sys.exc_info()
-        coroutine = shell.run_cell_async(
+        coroutine = shell.run_whole_cell(
             cell.code,
             store_history=cell.store_history,
             silent=cell.silent,

@@ -187,7 +187,7 @@ class Magics:
             self._last.name = "%px"
             self._keep(options)
         if options.get("local"):
-            done = self.home.shell.run_cell(code, store_history=False)
+            done = self.home.shell.run_part(code)
             done.raise_error()
         if not blocks:
             return self._last
