@@ -177,7 +177,7 @@ def test_any_name_may_be_the_users_own(clean):
             nb.ok("%debug -r 0", answer="q")
             assert "Out[0]: 4" in nb.ok("%%px --no-stream\n4").shown
     finally:
-        nb.ok("%reset_selective -f .")
+        nb.ok("del " + ", ".join(NAMES))
         nb.ok("%ranks stop")
 
 

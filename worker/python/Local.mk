@@ -31,7 +31,8 @@ dist_cellspan_py_base_DATA = \
 	worker/python/cellspan/_base/spark_tasks.py \
 	worker/python/cellspan/_base/threads.py \
 	worker/python/cellspan/_base/unwritten.py \
-	worker/python/cellspan/_base/versions.py
+	worker/python/cellspan/_base/versions.py \
+	worker/python/cellspan/_base/whole.py
 
 cellspan_py_codedir = $(cellspan_pydir)/_code
 dist_cellspan_py_code_DATA = \
@@ -76,15 +77,15 @@ dist_cellspan_py_capture_DATA = \
 	worker/python/cellspan/_capture/mangling.py \
 	worker/python/cellspan/_capture/mappings.py \
 	worker/python/cellspan/_capture/origins.py \
+	worker/python/cellspan/_capture/own_names.py \
 	worker/python/cellspan/_capture/vars_bundle.py \
 	worker/python/cellspan/_capture/call_buffers.py \
-	worker/python/cellspan/_capture/own_names.py \
 	worker/python/cellspan/_capture/reads.py \
 	worker/python/cellspan/_capture/rebuild.py \
 	worker/python/cellspan/_capture/reducers.py \
+	worker/python/cellspan/_capture/rough_reads.py \
 	worker/python/cellspan/_capture/scopes.py \
 	worker/python/cellspan/_capture/reloaded.py \
-	worker/python/cellspan/_capture/rough_reads.py \
 	worker/python/cellspan/_capture/sharing.py \
 	worker/python/cellspan/_capture/sources.py \
 	worker/python/cellspan/_capture/tensors.py \

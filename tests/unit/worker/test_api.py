@@ -231,6 +231,14 @@ def test_pull_gives_values_and_binds_nothing(home):
     assert home.lines[1] == "%pull loss --ranks='0-1' --into='_cellspan_value1'"
 
 
+def test_ranks_may_be_numpys(home):
+    numpy = pytest.importorskip("numpy")
+    group = cellspan.group()
+    group.push(a=1, ranks=numpy.int64(1))
+    group.push(a=1, ranks=numpy.array([0, 2]))
+    assert home.lines == ["%push a --ranks='1'", "%push a --ranks='0,2'"]
+
+
 @pytest.mark.parametrize("name", ["a b", "a.b", "", "x --into y", 3])
 def test_what_is_no_name_is_refused(home, name):
     with pytest.raises(ValueError, match="is not the name of a variable"):

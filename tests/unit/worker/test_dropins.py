@@ -86,3 +86,21 @@ def test_what_is_meant_for_drop_ins_is_there_and_each_name_has_a_reader():
         assert getattr(_dropin_api, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'others'"):
         _dropin_api.others
+
+
+def test_numbers_may_be_numpys():
+    numpy = pytest.importorskip("numpy")
+    from cellspan import _distributed
+    from cellspan.px import _views
+
+    assert _views.targets(numpy.int64(1), [0, 1, 2]) == [1] and _views.targets(numpy.int32(-1), [0, 1]) == [1]
+    assert _views.targets([numpy.int64(1), 0], [0, 1]) == [1, 0] and _views.targets(numpy.array([1, 0]), [0, 1]) == [1, 0]
+    assert _views.resolved(numpy.array([1]), [0, 1]) == [1]
+    with pytest.raises(TypeError, match="ranks are a number, a list or a slice"):
+        _views.targets(numpy.float64(1), [0, 1])
+    given = dict.fromkeys(("num_accelerators", "accelerator_type", "remote", "timeout", "gpus", "on", "gpus_per_rank", "reuse"))
+    options = _distributed._options({**given, "n": numpy.int64(2), "timeout": numpy.float32(2)})
+    assert options["n"] == 2 and type(options["n"]) is int
+    for wrong in (True, 1.0, numpy.float64(2), "2", numpy.int64(0)):
+        with pytest.raises(ValueError, match="it is a number of processes, 1 or more"):
+            _distributed._options({**given, "n": wrong})

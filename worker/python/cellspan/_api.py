@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import inspect
 import itertools
-import operator
 import os
 import sys
 import threading
 import types
 
-from ._base import own_code
 from . import _call_options
+from ._base import own_code
 from ._base.errors import text_of
+from ._base.whole import whole
 from ._link import CALL_CHECKED, CALL_FUNCTION, CALL_SHOWN, CALL_UNMEASURED, CALL_VALUE
 from ._option_errors import InPython
 from ._worker.remote import RemoteError  # noqa: F401 - for the modules of _dropin
@@ -86,7 +86,7 @@ def _hint_at_call(error, fn, options):
 def seed_of(seed):
     """The seed as an int; it may have been numpy's. None stays. ValueError: it is none."""
     __tracebackhide__ = True
-    number = operator.index(seed) if hasattr(seed, "__index__") and not isinstance(seed, bool) else None
+    number = whole(seed)
     if seed is not None and (number is None or not 0 <= number < 1 << 64):
         raise ValueError(f"seed={seed!r}: a seed is a whole number from 0 to {(1 << 64) - 1}")
     return number
@@ -555,6 +555,8 @@ def _option(name, value):
         return words
     if name == "with" and not isinstance(value, (str, os.PathLike)):
         return [word for path in value for word in _option(name, os.fspath(path))]
+    if name == "ranks" and hasattr(value, "tolist"):  # numpy's
+        value = value.tolist()
     if name == "ranks" and isinstance(value, (list, tuple, set, range)):
         ranks = list(map(str, value))
         value = f"{ranks[0]}-{ranks[0]}" if len(ranks) == 1 and ranks[0].isdigit() else ",".join(ranks)

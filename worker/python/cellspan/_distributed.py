@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import functools
+import numbers
 import re
 import sys
 
 from . import _api
+from ._base.whole import whole
 from ._jobs import gpus_of_the_group, launch
 
 TIMEOUT = 10800  # seconds, as there
@@ -126,12 +128,12 @@ def _options(settings):
     if settings["remote"]:
         raise ValueError("remote=True: say where, such as on='ssh:host1,host2' or on='slurm:--nodes=2'")
     timeout = settings["timeout"]
-    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0):
+    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, numbers.Real) or not timeout > 0):
         raise ValueError(f"timeout={timeout!r}: it is a number of seconds above 0, or None")
-    counts = {name: settings[name] for name in _COUNTS if settings[name] is not None}
+    counts = {name: whole(settings[name]) for name in _COUNTS if settings[name] is not None}
     for name, count in counts.items():
-        if type(count) is not int or count < 1:
-            raise ValueError(f"{name}={count!r}: it is a number of processes, 1 or more")
+        if count is None or count < 1:
+            raise ValueError(f"{name}={settings[name]!r}: it is a number of processes, 1 or more")
     if len(counts) > 1:
         raise ValueError(f"{' and '.join(counts)} are the same number: give one of them")
     count, kind = next(iter(counts.values()), None), settings["accelerator_type"]

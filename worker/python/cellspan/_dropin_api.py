@@ -61,6 +61,7 @@ _FROM = {
     "directory": "_base.public",
     "parse": "_base.options",
     "usage": "_base.options",
+    "whole": "_base.whole",
     "setting": "_link",
     "when_imported": "_base.imports",
 }

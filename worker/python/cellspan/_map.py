@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import inspect
 import itertools
-import operator
 import time
 from typing import NamedTuple
 
 from . import _api, _call_options
 from ._base.errors import text_of
+from ._base.whole import whole
 from ._capture import vars_bundle
 from ._link import CALL_OUTLIVES
 from ._option_errors import InPython
@@ -118,11 +118,9 @@ def retries_of(retries):
 
 
 def _index(number):
-    """A whole number as an int; it may have been numpy's. -1: it is none."""
-    try:
-        return -1 if isinstance(number, bool) else operator.index(number)
-    except TypeError:
-        return -1
+    """A whole number as an int; -1: it is none."""
+    found = whole(number)
+    return -1 if found is None else found
 
 
 def far(home, fn, items, module, name, *args):

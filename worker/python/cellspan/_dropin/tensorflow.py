@@ -23,6 +23,7 @@ from ._dropin_api import (
     send_load,
     serving,
     this_rank,
+    whole,
 )
 
 __all__ = ["MirroredStrategyRunner"]
@@ -42,8 +43,9 @@ class MirroredStrategyRunner:
     def __init__(self, *, num_slots, local_mode=False, use_gpu=True, gpu_resource_name="gpu", use_custom_strategy=False, on=None, reuse=False):
         __tracebackhide__ = True
         self._logger = _logger(type(self).__name__)
-        if isinstance(num_slots, bool) or not isinstance(num_slots, int):
+        if whole(num_slots) is None:
             raise TypeError(f"num_slots={num_slots!r}: it is a number of GPUs or processes")
+        num_slots = whole(num_slots)
         if num_slots <= 0:
             raise ValueError(f"num_slots is set to {num_slots} but cannot be less than or equal to 0.")
         if local_mode and on not in (None, "local"):

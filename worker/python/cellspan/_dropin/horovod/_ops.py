@@ -10,6 +10,7 @@ import warnings
 import torch
 import torch.distributed as dist
 
+from .._dropin_api import whole
 from . import _line, _state
 from ._refused import refuse
 
@@ -343,8 +344,9 @@ def grouped_allgather_async(tensors, name=None, process_set=global_process_set):
 def broadcast_into(tensors, outputs, root_rank, name, give, shown=None):
     """The handle of a broadcast of tensors of one type and device into outputs, together. shown: more parts of the header."""
     size, rank = _state.size(), _state.rank()
-    if not isinstance(root_rank, int) or isinstance(root_rank, bool) or not 0 <= root_rank < size:
-        raise ValueError(f"root_rank={root_rank!r}: there are ranks 0 to {size - 1}")
+    given, root_rank = root_rank, whole(root_rank)
+    if root_rank is None or not 0 <= root_rank < size:
+        raise ValueError(f"root_rank={given!r}: there are ranks 0 to {size - 1}")
 
     def alone():
         for tensor, output in zip(tensors, outputs):

@@ -17,6 +17,7 @@ import torch
 import torch.distributed as dist
 from torch.utils.weak import WeakIdKeyDictionary
 
+from .._dropin_api import whole
 from . import _line, _ops, _state
 from ._compression import Compression
 from ._turns import Habit
@@ -90,7 +91,7 @@ class _Reducer:
             _hooks[p] = p.register_post_accumulate_grad_hook(self.take)
 
     def _grouped(self, parameters):
-        if isinstance(self.groups, int) and self.groups:
+        if self.groups and not isinstance(self.groups, list):
             each, more = divmod(len(parameters), self.groups)
             ends = [at * each + min(at, more) for at in range(self.groups + 1)]
             return [parameters[begin:end] for begin, end in zip(ends, ends[1:])][::-1]
@@ -404,7 +405,7 @@ def _check_names(optimizer, named_parameters):
 def _check_groups(groups):
     if groups is None:
         return
-    if isinstance(groups, bool) or not isinstance(groups, (list, int)) or (isinstance(groups, int) and groups < 0):
+    if not isinstance(groups, list) and (whole(groups) is None or groups < 0):
         raise ValueError("groups should be a non-negative integer or a list of list of torch.Tensor.")
     seen = set()
     for p in (p for group in groups for p in group) if isinstance(groups, list) else ():

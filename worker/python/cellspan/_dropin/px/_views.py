@@ -27,6 +27,7 @@ from .._dropin_api import (
     scatter,
     size,
     slice_of,
+    whole,
 )
 from ._missing import Names
 from ._result import AsyncResult, TaskResult, in_order
@@ -128,11 +129,11 @@ class Client(Names):
         return self._size
 
     def __getitem__(self, key):
-        return DirectView(self, targets(key, self.ids), single=isinstance(key, int))
+        return DirectView(self, targets(key, self.ids), single=isinstance(key, int) or whole(key) is not None)
 
     def direct_view(self, targets="all"):
         """A view of these ranks: "all", a number, a list, or a slice."""
-        return self[slice(None) if targets == "all" else targets]
+        return self[slice(None) if isinstance(targets, str) and targets == "all" else targets]
 
     def load_balanced_view(self, targets=None):
         """A view whose tasks run on whichever of these ranks is free."""
@@ -172,7 +173,7 @@ class Client(Names):
 
     def shutdown(self, targets="all", hub=False, **_):
         """Ends the ranks."""
-        self._group.stop(None if targets == "all" else resolved(targets, self.ids))
+        self._group.stop(None if isinstance(targets, str) and targets == "all" else resolved(targets, self.ids))
 
     def close(self, *_, **__):
         """The ranks stay; shutdown() ends them."""
@@ -184,6 +185,8 @@ class Client(Names):
 def targets(key, ids):
     """The ranks that a key of client[...] means. Raises IndexError for a rank that is not there."""
     __tracebackhide__ = True
+    if hasattr(key, "tolist"):  # numpy's: a number, or an array of them
+        key = key.tolist()
     if isinstance(key, slice):
         found = ids[key]
     elif isinstance(key, int):
@@ -202,7 +205,7 @@ def targets(key, ids):
 
 def resolved(what, ids):
     """targets(), where "all" may stand for all."""
-    return targets(slice(None) if what == "all" else what, ids)
+    return targets(slice(None) if isinstance(what, str) and what == "all" else what, ids)
 
 
 _CHANGEABLE = (list, dict, set)  # a map that home does not wait for has copies of these
@@ -356,7 +359,7 @@ class DirectView(_View):
         are fetched at once; a view that does not block returns a result that has them."""
         __tracebackhide__ = True
         ranks, found = self._chosen(targets), []
-        single = self._single if targets is None else isinstance(targets, int)
+        single = self._single if targets is None else isinstance(targets, int) or whole(targets) is not None
         for name in [names] if isinstance(names, str) else names:
             value = in_order(ranks, self.client._group.pull(name, ranks=ranks))
             found.append(value[0] if single else value)
