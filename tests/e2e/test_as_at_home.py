@@ -111,6 +111,11 @@ def test_a_run_within_a_cell_shows_its_error_and_the_cell_goes_on(nb, where, run
     assert "mine" in nb.run(where + run + "\nraise ValueError('mine')", LIMIT).assert_error("ValueError").traceback
 
 
+def test_a_cell_has_its_value_after_a_run_within_it(nb):
+    assert nb.ok("%%distribute -n 2 --gather\nget_ipython().run_cell('1 / 0')\n7", LIMIT).value == "[7, 7]"
+    assert nb.ok("%%distribute -n 2 --gather\nget_ipython().run_cell('5')\n7", LIMIT).value == "[7, 7]"
+
+
 @pytest.mark.parametrize("where", ["", "%%distribute -n 2\n"])
 def test_an_error_under_capture_is_shown(nb, where):
     cell = nb.ok(where + "%%capture kept\nprint('text')\n1 / 0", LIMIT)

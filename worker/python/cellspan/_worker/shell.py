@@ -228,20 +228,29 @@ class ZMQInteractiveShell(InteractiveShell):
     # An error of such a run is shown, and the cell goes on: IPython's methods return what became of it. So it is not the cell's error.
 
     def run_cell(self, *args, **kwargs):
-        with _nested():
+        with self._nested():
             return super().run_cell(*args, **kwargs)
 
     async def run_cell_async(self, *args, **kwargs):
-        with _nested(PART if _within.get() == PART else NESTED):
+        with self._nested(PART if _within.get() == PART else NESTED):
             return await super().run_cell_async(*args, **kwargs)
 
     def safe_execfile(self, *args, **kwargs):
-        with _nested():
+        with self._nested():
             return super().safe_execfile(*args, **kwargs)
 
     def safe_run_module(self, *args, **kwargs):
-        with _nested():
+        with self._nested():
             return super().safe_run_module(*args, **kwargs)
+
+    @contextlib.contextmanager
+    def _nested(self, kind=NESTED):
+        token, outer = _within.set(kind), self.displayhook.exec_result
+        try:
+            yield
+        finally:
+            _within.reset(token)
+            self.displayhook.exec_result = outer  # else a value that the cell itself has later would be nobody's
 
     @staticmethod
     def within_a_run():
@@ -253,7 +262,7 @@ class ZMQInteractiveShell(InteractiveShell):
 
     def run_part(self, code):
         """As IPython's run_cell(), for a part of our own cell, which has the part's error."""
-        with _nested(PART):
+        with self._nested(PART):
             return super().run_cell(code, store_history=False)
 
     def _goes_on(self, raised):
@@ -544,15 +553,6 @@ class RankShell(ZMQInteractiveShell):
     def show_usage_error(self, exc):
         """Makes it the cell's error, shown once, instead of text that each rank prints."""
         self._showtraceback(type(exc), exc, [f"UsageError: {text_of(exc)}"])
-
-
-@contextlib.contextmanager
-def _nested(kind=NESTED):
-    token = _within.set(kind)
-    try:
-        yield
-    finally:
-        _within.reset(token)
 
 
 def _try_to_write(folder):
