@@ -19,8 +19,8 @@
 #define ANSWER_NS (3 * NS_PER_S) /* until a kernel has said what runs */
 /* while a kernel shows what was printed: it waits 10 s for a node that does not answer */
 #define SILENCE_NS (30 * NS_PER_S)
-#define END_S      15 /* seconds until a kernel has ended by itself */
-#define KILL_S     5  /* seconds until one that got SIGTERM has */
+#define END_NS     (15 * NS_PER_S) /* until a kernel has ended by itself */
+#define KILL_NS    (5 * NS_PER_S)  /* until one that got SIGTERM has */
 #define SHOWN      44 /* characters of a notebook's path in the table */
 
 /* ---- ps ---- */
@@ -313,25 +313,29 @@ const struct cmdline_row stop_rows[] = {
     { NULL, NULL, NULL, 0 },
 };
 
-/* Does the kernel end within so many seconds? */
-static bool ends(const struct running_kernel *k, unsigned seconds)
+/* Does the kernel end within this time? */
+static bool ends(const struct running_kernel *k, uint64_t limit_ns)
 {
     const struct timespec pause = { .tv_nsec = 50 * 1000 * 1000 };
+    const uint64_t until_ns = clock_now(&clock_system) + limit_ns;
 
-    for (unsigned i = 0; i < 20 * seconds; i++) {
+    for (;;) {
+        const bool over = clock_now(&clock_system) >= until_ns;
+
         if (!kernel_runs(k))
             return true;
+        if (over)
+            return false;
         (void)nanosleep(&pause, NULL);
     }
-    return false;
 }
 
-/* Sends it the signal, unless it has ended. true: it has, or does within KILL_S. */
+/* Sends it the signal, unless it has ended. true: it has, or does within KILL_NS. */
 static bool ends_by(const struct running_kernel *k, int signo)
 {
     if (!kernel_runs(k))
         return true;
-    return (kill(k->pid, signo) == 0 || errno == ESRCH) && ends(k, KILL_S);
+    return (kill(k->pid, signo) == 0 || errno == ESRCH) && ends(k, KILL_NS);
 }
 
 static int stop(const char *word, struct err *err)
@@ -348,7 +352,7 @@ static int stop(const char *word, struct err *err)
     json_decref(kernel_question(one, "shutdown_request", "{\"restart\":false}", "shutdown_reply",
                                 ANSWER_NS, &unanswered));
     /* the kernel ends its processes on all machines when it gets SIGTERM, too */
-    if ((unanswered.text[0] || !ends(one, END_S)) && !ends_by(one, SIGTERM) &&
+    if ((unanswered.text[0] || !ends(one, END_NS)) && !ends_by(one, SIGTERM) &&
         !ends_by(one, SIGKILL))
         rc = err_set(err, "%s: kernel %ld does not end", word, (long)one->pid);
     if (rc == 0)

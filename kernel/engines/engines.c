@@ -17,9 +17,9 @@
 #define SWEEPS   20
 #define SWEEP_NS (100 * NS_PER_MS)
 /* until then all must have ended: ranks have 2 s for that, and clients kill the kernel after 5 s */
-#define END_WAIT_MS 3400
-#define TERM_MS     2500 /* then engines get SIGTERM */
-#define NAP_MS      5
+#define END_WAIT_NS (3400 * NS_PER_MS)
+#define TERM_NS     (2500 * NS_PER_MS) /* then engines get SIGTERM */
+#define NAP_NS      (5 * NS_PER_MS)
 
 struct engines {
     struct loop *loop;
@@ -281,25 +281,39 @@ struct engines *engines_create(struct loop *loop, const struct engines_config *c
     return err_null(err, "out of memory");
 }
 
-/* Engines wait for the ends of their agents, and this machine's agent for its workers. */
+/* Waits for children that have ended; how many of the engines that run still do. */
+static size_t reap(struct engines *e, size_t running)
+{
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+        if (pid == e->local.pid)
+            e->local.pid = 0;
+        else if (run_ended(e, pid, status))
+            running--;
+    return running;
+}
+
+/* Engines wait for the ends of their agents, and this machine's agent for its workers. Each end
+ * that is told of ends the nap, so naps are no measure of time. */
 static void wait_for_ends(struct engines *e)
 {
+    const struct timespec nap = { 0, NAP_NS };
+    const uint64_t begun_ns = clock_now(&clock_system);
     size_t running = end_all(e, 0);
+    bool told = false;
 
-    for (unsigned ms = 0; ms < END_WAIT_MS && (e->local.pid > 0 || running); ms += NAP_MS) {
-        const struct timespec nap = { 0, NAP_MS * 1000000 };
-        int status;
-        pid_t pid;
+    while ((running = reap(e, running)) > 0 || e->local.pid > 0) {
+        const uint64_t passed_ns = clock_now(&clock_system) - begun_ns;
 
-        while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-            if (pid == e->local.pid)
-                e->local.pid = 0;
-            else if (run_ended(e, pid, status))
-                running--;
-        if (ms == TERM_MS)
+        if (passed_ns >= END_WAIT_NS)
+            break;
+        if (passed_ns >= TERM_NS && !told) {
             (void)end_all(e, SIGTERM);
-        if (e->local.pid > 0 || running)
-            nanosleep(&nap, NULL);
+            told = true;
+        }
+        (void)nanosleep(&nap, NULL);
     }
     (void)end_all(e, SIGKILL);
     local_agent_kill(&e->local);

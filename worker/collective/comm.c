@@ -9,7 +9,7 @@
 #include "base/process.h"
 
 /* how long an abort waits until the owner's NCCL call returns */
-#define OTHERS_CALL_MS 2000u
+#define OTHERS_CALL_NS (2 * NS_PER_S)
 /* how long enqueued operations may take to end after an abort */
 #define DRAIN_NS (5 * NS_PER_S)
 #define SPIN     200u /* number of checks before the first sleep: short messages take less */
@@ -73,13 +73,14 @@ static void comms_remove(struct comms *cs, struct comm *c)
 static bool lock_soon(struct comm *c)
 {
     const struct timespec ts = { 0, 1000 * 1000 };
+    const uint64_t until_ns = clock_now(&clock_system) + OTHERS_CALL_NS;
 
-    for (unsigned i = 0; i < OTHERS_CALL_MS; i++) {
-        if (pthread_mutex_trylock(&c->lock) == 0)
-            return true;
+    while (pthread_mutex_trylock(&c->lock) != 0) {
+        if (clock_now(&clock_system) >= until_ns)
+            return false;
         nanosleep(&ts, NULL);
     }
-    return false;
+    return true;
 }
 
 static void abort_one(struct comm *c)

@@ -20,8 +20,8 @@
 #include "worker/ext/link.h"
 #include "worker/link/stacks.h"
 
-#define SPARE_TRIES 200u
-#define SPARE_MS    5 /* between two of them */
+#define SPARE_NS NS_PER_S
+#define SPARE_MS 5 /* between two tries */
 
 struct state {
     struct collective collective; /* first: see collective.h */
@@ -231,6 +231,7 @@ static PyObject *wake(PyObject *module, PyObject *Py_UNUSED(none))
 int own_send(PyObject *module, const struct buf *b, int blob_fd)
 {
     struct state *s = state_of(module);
+    uint64_t until_ns = 0;
 
     if (s->link.fd < 0) {
         PyErr_SetString(
@@ -238,7 +239,7 @@ int own_send(PyObject *module, const struct buf *b, int blob_fd)
             "this process has no link to cellspan: it was forked from a worker, or is none");
         return -1;
     }
-    for (unsigned tries = 0;; tries++) {
+    for (;;) {
         struct err err = { "" };
         bool again;
         int rc;
@@ -248,7 +249,10 @@ int own_send(PyObject *module, const struct buf *b, int blob_fd)
         Py_BEGIN_ALLOW_THREADS errno = 0;
         rc = packet_send(s->link.fd, b->p, b->n, blob_fd, &err);
         /* another thread may have taken the spare descriptor, for a file that it reads */
-        again = rc < 0 && (errno == EMFILE || errno == ENFILE) && tries < SPARE_TRIES;
+        again = rc < 0 && (errno == EMFILE || errno == ENFILE) &&
+                (until_ns == 0 || clock_now(&clock_system) < until_ns);
+        if (again && until_ns == 0)
+            until_ns = clock_now(&clock_system) + SPARE_NS;
         if (again)
             (void)poll(NULL, 0, SPARE_MS);
         Py_END_ALLOW_THREADS packet_spare_keep(&s->spare);

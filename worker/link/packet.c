@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "base/blob.h"
+#include "base/clock.h"
 #include "base/descriptor.h"
 #include "base/le.h"
 #include "base/process.h"
@@ -26,7 +27,7 @@
 #define TAG_INLINE 0
 #define TAG_MEMFD  1
 #define FDS_MAX    2u   /* descriptors that a packet may have */
-#define RETRIES    5000 /* of 1 ms each */
+#define RETRY_NS   (5 * NS_PER_S)
 
 #define INLINE_MAX (PACKET_INLINE_MAX - 1u) /* bytes of a message in a packet, without the tag */
 
@@ -62,20 +63,25 @@ static bool is_blocking(int fd)
 
 /* Linux limits the descriptors in flight of all of a user's processes together. Waits a moment,
  * because the number falls when receivers read. */
-static bool too_many_on_the_way(int fd, int *tries)
+static bool too_many_on_the_way(int fd, uint64_t *until_ns)
 {
     const struct timespec ms = { 0, 1000000 };
 
 #ifdef ETOOMANYREFS
-    if (errno == ETOOMANYREFS && is_blocking(fd) && *tries < RETRIES) {
-        (*tries)++;
+    if (errno == ETOOMANYREFS && is_blocking(fd)) {
+        const uint64_t now = clock_now(&clock_system);
+
+        errno = ETOOMANYREFS;
+        *until_ns = *until_ns ? *until_ns : now + RETRY_NS;
+        if (now >= *until_ns)
+            return false;
         (void)nanosleep(&ms, NULL);
         return true;
     }
 #endif
     (void)ms;
     (void)fd;
-    (void)tries;
+    (void)until_ns;
     return false;
 }
 
@@ -85,13 +91,13 @@ static int send_packet(int fd, char tag, const void *p, size_t n, const struct f
     struct iovec iov[2] = { { &tag, 1 }, { (void *)(uintptr_t)p, n } };
     struct msghdr h = { .msg_iov = iov, .msg_iovlen = 2 };
     union descriptor_room room;
-    int tries = 0;
+    uint64_t until_ns = 0;
     ssize_t sent;
 
     descriptors_attach(&h, &room, fds->fd, fds->n);
     do
         sent = sendmsg(fd, &h, MSG_NOSIGNAL);
-    while (sent < 0 && (errno == EINTR || too_many_on_the_way(fd, &tries)));
+    while (sent < 0 && (errno == EINTR || too_many_on_the_way(fd, &until_ns)));
     if (sent >= 0)
         return 0;
 #ifdef ETOOMANYREFS

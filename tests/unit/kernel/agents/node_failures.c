@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Whose text explains the loss of a node: the end of a connection says less than an engine, which
- * may need a moment to find out why. */
+ * may need a moment to find out why. And how long engines may take for their end. */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "tests/unit/kernel/agents/stage.h"
@@ -121,9 +123,36 @@ static void one_that_says_that_it_ends_is_lost_no_later(void)
     stage_close(&s);
 }
 
+static void wakes(int signo)
+{
+    (void)signo;
+}
+
+/* Signals, such as those of children that end, cut sleeps short: time counts, not sleeps. */
+static void an_engine_has_its_time_to_end(void)
+{
+    const struct itimerval often = { { 0, 200 }, { 0, 200 } }, never = { { 0, 0 }, { 0, 0 } };
+    char mark[] = "/tmp/cellspan-ended-XXXXXX";
+    struct stage s;
+    int fd = mkstemp(mark);
+
+    if (fd < 0 || setenv("MARK", mark, 1) < 0)
+        abort();
+    stage_open(&s);
+    (void)stage_first(&s, stage_engine(&s, "echo nodes 2; cat >/dev/null; sleep 1; echo >$MARK"));
+    (void)signal(SIGALRM, wakes);
+    (void)setitimer(ITIMER_REAL, &often, NULL);
+    stage_close(&s);
+    (void)setitimer(ITIMER_REAL, &never, NULL);
+    is_int(lseek(fd, 0, SEEK_END), 1, "an engine that needs a second to end has it");
+    close(fd);
+    unlink(mark);
+}
+
 int main(void)
 {
     stage_ready();
+    an_engine_has_its_time_to_end();
     an_engine_may_take_its_time();
     one_without_words_is_waited_for_in_vain();
     one_that_says_that_it_ends_is_lost_no_later();
