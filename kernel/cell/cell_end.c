@@ -156,8 +156,12 @@ static void stop_home(struct cell *c)
 /* Kills processes of the script that are left because it failed before they began to run it. */
 static void kill_script(struct cell *c)
 {
+    const struct group *g = cell_own_group(c);
     struct ranks left = RANKS_INIT;
 
+    for (unsigned k = 0; g && k < g->size; k++)
+        if (g->rank[k].worker)
+            rank_events_gone(c->nb, &g->rank[k]);
     if (cell_lingers(c) && ranks_add_range(&left, 0, cell_own_group(c)->size - 1) == 0)
         stop_signal_ranks(c->nb, cell_own_group(c), &left, 9, 0);
     ranks_release(&left);

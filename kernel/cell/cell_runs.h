@@ -34,10 +34,10 @@ void exchange_release(struct cell *c);
 /* ---- rank_events.c ---- */
 void rank_events_on_done(struct notebook *nb, struct rank *r, const struct span *m);
 void rank_events_on_exited(struct notebook *nb, uint32_t worker, const struct span *m);
-/* The rank has ended: its widgets become text, and its open comm messages are answered. Call it
- * before rank_end(). */
-void rank_events_widgets(struct notebook *nb, const struct rank *r);
-void rank_events_debugger(struct notebook *nb, uint32_t worker);
+/* The rank has ended, or nothing that it says is heard any more: its widgets become text, its open
+ * comm messages are answered, its questions are forgotten, and the debugger waits for it no longer.
+ * Call it before rank_end(). */
+void rank_events_gone(struct notebook *nb, const struct rank *r);
 /* the node is lost, and all its ranks with it */
 void rank_events_lost(struct notebook *nb, unsigned node, const char *why);
 /* leaves ranks behind that do not end although they were killed; when: stop_wait_for_killed_due()

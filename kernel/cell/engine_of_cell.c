@@ -52,8 +52,7 @@ static void leave(struct notebook *nb)
     for (unsigned k = 0; k < g->size; k++)
         if (g->rank[k].worker && g->rank[k].node != NODE_HERE) {
             nb->ops.forget(nb->ops.arg, g->rank[k].worker);
-            rank_events_widgets(nb, &g->rank[k]);
-            rank_events_debugger(nb, g->rank[k].worker);
+            rank_events_gone(nb, &g->rank[k]);
             rank_end(&g->rank[k]);
             group_break(g);
         }

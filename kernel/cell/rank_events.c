@@ -185,7 +185,7 @@ static void died_before(struct cell *c, const struct rank *r, bool starting, con
     json_decref(death);
 }
 
-void rank_events_widgets(struct notebook *nb, const struct rank *r)
+static void close_widgets(struct notebook *nb, const struct rank *r)
 {
     struct cell *c = cell_on(nb, r->worker);
     const struct cell *under = c ? c : nb->cells; /* such as %ranks stop */
@@ -202,9 +202,11 @@ void rank_events_widgets(struct notebook *nb, const struct rank *r)
         output_note(c, "the widgets of rank %u are closed: it has ended", r->number);
 }
 
-void rank_events_debugger(struct notebook *nb, uint32_t worker)
+void rank_events_gone(struct notebook *nb, const struct rank *r)
 {
-    stop_put_off(nb, debugger_gone(nb, worker));
+    finds_leave(nb, r->worker);
+    close_widgets(nb, r);
+    stop_put_off(nb, debugger_gone(nb, r->worker));
 }
 
 void rank_events_on_exited(struct notebook *nb, uint32_t worker, const struct span *m)
@@ -219,16 +221,14 @@ void rank_events_on_exited(struct notebook *nb, uint32_t worker, const struct sp
     const bool needed = member && c->now.step->phase == CELL_BEFORE && !c->now.step->ends_ranks;
     enum rank_state was;
 
-    finds_leave(nb, worker);
-    if (!r)
+    if (!r) /* rank_events_gone() was called when its cell ended */
         return;
     was = r->state;
     if (runs)
         group_break_in(g, "lost a rank", c->from.count);
     else
         group_break(g);
-    rank_events_widgets(nb, r);
-    rank_events_debugger(nb, worker);
+    rank_events_gone(nb, r);
     if (!runs && was == RANK_IDLE && g == nb->group && (!needed || (c->bad && !cell_is_shown(c))))
         note_idle_death(nb, r, m);
     rank_end(r);

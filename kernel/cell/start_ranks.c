@@ -117,7 +117,7 @@ static int start_on(struct cell *c, unsigned node, const struct ranks *which, un
 
     for (long k = ranks_next(which, 0); rc == 0 && k >= 0; k = ranks_next(which, (unsigned)k + 1)) {
         workers[n] = notebook_next_worker(nb);
-        rank_start(&c->group->rank[k], workers[n], node);
+        rank_start(c->group, (unsigned)k, workers[n], node);
         c->group->rank[k].starter = c->id;
         rc = nb->ops.place(nb->ops.arg, workers[n++], node);
         writer_u32(&w, (uint32_t)k);

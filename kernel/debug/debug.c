@@ -134,7 +134,8 @@ static void do_initialize(struct debug *d)
 {
     if (debug_is_stopped(d)) { /* of a client before this one */
         debug_release(d);
-        d->ops.note(d->ops.arg, "another client debugs now: all that stood at a breakpoint go on");
+        d->ops.note(d->ops.arg, "the debugger was switched on again: home and the ranks that were "
+                                "stopped at a breakpoint go on");
     }
     json_decref(d->initialize);
     d->initialize = json_incref(answers_arguments(d));

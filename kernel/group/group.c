@@ -86,7 +86,40 @@ static int rank_init(struct rank *r, unsigned number)
     return -1;
 }
 
-/* Enlarges the hash table. It is empty then; group_worker() fills it. */
+/* ---- the hash table: linear probing ---- */
+
+/* Only living workers. */
+static void hash_fill(struct group *g)
+{
+    memset(g->hash, 0, g->hash_size * sizeof *g->hash);
+    g->hash_used = 0;
+    for (unsigned k = 0; k < g->size; k++) {
+        unsigned at = g->rank[k].worker & (g->hash_size - 1);
+
+        while (g->rank[k].worker && g->hash[at])
+            at = (at + 1) & (g->hash_size - 1);
+        if (g->rank[k].worker) {
+            g->hash[at] = k + 1;
+            g->hash_used++;
+        }
+    }
+}
+
+/* The place of a worker that has ended stays taken, so the table is made anew when it is full. */
+static void hash_add(struct group *g, unsigned rank)
+{
+    unsigned at = g->rank[rank].worker & (g->hash_size - 1);
+
+    if (4 * (g->hash_used + 1) > 3 * g->hash_size) {
+        hash_fill(g);
+        return;
+    }
+    while (g->hash[at])
+        at = (at + 1) & (g->hash_size - 1);
+    g->hash[at] = rank + 1;
+    g->hash_used++;
+}
+
 static int hash_grow(struct group *g, unsigned n)
 {
     unsigned size = g->hash_size ? g->hash_size : 16;
@@ -101,7 +134,20 @@ static int hash_grow(struct group *g, unsigned n)
     free(g->hash);
     g->hash = hash;
     g->hash_size = size;
+    hash_fill(g);
     return 0;
+}
+
+struct rank *group_worker(const struct group *g, uint32_t worker)
+{
+    for (unsigned at = worker & (g->hash_size - 1); worker && g->hash_size && g->hash[at];
+         at = (at + 1) & (g->hash_size - 1)) {
+        struct rank *r = &g->rank[g->hash[at] - 1];
+
+        if (r->worker == worker)
+            return r;
+    }
+    return NULL;
 }
 
 int group_grow(struct group *g, unsigned n, struct err *err)
@@ -174,42 +220,6 @@ bool group_stops(const struct group *g)
     return false;
 }
 
-/* Looks the worker up in the hash table (linear probing). */
-static struct rank *hash_find(const struct group *g, uint32_t worker)
-{
-    for (unsigned at = worker & (g->hash_size - 1); g->hash_size && g->hash[at];
-         at = (at + 1) & (g->hash_size - 1)) {
-        struct rank *r = &g->rank[g->hash[at] - 1];
-
-        if (r->worker == worker)
-            return r;
-    }
-    return NULL;
-}
-
-static void hash_fill(const struct group *g)
-{
-    memset(g->hash, 0, g->hash_size * sizeof *g->hash);
-    for (unsigned k = 0; k < g->size; k++) {
-        unsigned at = g->rank[k].worker & (g->hash_size - 1);
-
-        while (g->rank[k].worker && g->hash[at])
-            at = (at + 1) & (g->hash_size - 1);
-        if (g->rank[k].worker)
-            g->hash[at] = k + 1;
-    }
-}
-
-struct rank *group_worker(const struct group *g, uint32_t worker)
-{
-    struct rank *r = worker ? hash_find(g, worker) : NULL;
-
-    if (r || !worker || !g->hash_size)
-        return r;
-    hash_fill(g);
-    return hash_find(g, worker);
-}
-
 /* Forgets its process, and what it has. */
 static void rank_forget(struct rank *r)
 {
@@ -226,8 +236,10 @@ static void rank_forget(struct rank *r)
     json_object_clear(r->said);
 }
 
-void rank_start(struct rank *r, uint32_t worker, unsigned node)
+void rank_start(struct group *g, unsigned rank, uint32_t worker, unsigned node)
 {
+    struct rank *r = &g->rank[rank];
+
     rank_forget(r);
     r->worker = worker;
     r->node = node;
@@ -236,6 +248,7 @@ void rank_start(struct rank *r, uint32_t worker, unsigned node)
     r->since_ns = 0;
     r->is_new = true;
     r->lives++;
+    hash_add(g, rank);
 }
 
 void rank_end(struct rank *r)

@@ -71,8 +71,9 @@ struct group {
     unsigned gpus;          /* GPUs that each rank got */
     struct rank *rank;
     unsigned size;      /* number of ranks ever asked for */
-    uint32_t *hash;     /* owned: worker -> rank + 1; may be out of date (see group_worker) */
+    uint32_t *hash;     /* owned: worker -> rank + 1; may also have workers that have ended */
     unsigned hash_size; /* a power of two, more than twice `size` */
+    unsigned hash_used; /* entries */
     /* the world size of a cell without -n; 0: none was started, or all were stopped. start_ranks.c
      * sets it, prepare.c, terminate_ranks.c and engine_of_cell.c clear it */
     unsigned asked;
@@ -111,12 +112,11 @@ MUST_USE int group_grow(struct group *g, unsigned n, struct err *err);
 MUST_USE int group_missing(const struct group *g, unsigned n, struct ranks *missing);
 MUST_USE int group_living(const struct group *g, struct ranks *living);
 bool group_stops(const struct group *g); /* a rank was told to end, and has not ended yet */
-/* The rank with this worker; NULL: no living rank has it. Uses a hash table, which it rebuilds when
- * a worker is not found. */
+/* The rank with this worker; NULL: no living rank has it. Takes no longer with more ranks. */
 struct rank *group_worker(const struct group *g, uint32_t worker);
 
 /* A process is being started: RANK_STARTING. Forgets what an earlier process had. */
-void rank_start(struct rank *r, uint32_t worker, unsigned node);
+void rank_start(struct group *g, unsigned rank, uint32_t worker, unsigned node);
 /* Its process is gone: RANK_DEAD (RANK_NONE if it was asked to stop). */
 void rank_end(struct rank *r);
 /* How many ranks are shown: those of the world, and living ones beyond it. Dead ranks beyond the

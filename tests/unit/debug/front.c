@@ -435,7 +435,7 @@ static void ends(void)
     event(&w, RANK0, "stopped", 1, 0);
     ask(&w, "initialize", json_object());
     ok(is(w.sent[0], "command", "release"), "a second client lets all go on");
-    ok(strncmp(w.note, "another client debugs now", 25) == 0, "and a line says so");
+    ok(strncmp(w.note, "the debugger was switched on again", 34) == 0, "and a line says so");
     debug_cell(w.d, RANK1, 3, slice_text("abc"));
     ok(is(last(w.sent, w.n_sent), "command", "cell") &&
            is(json_object_get(last(w.sent, w.n_sent), "arguments"), "path", "/tmp/x/3350977461.py"),

@@ -20,7 +20,7 @@ static struct group *living_group(unsigned n)
     if (!g || group_grow(g, n, &err) < 0)
         abort();
     for (unsigned k = 0; k < n; k++) {
-        rank_start(&g->rank[k], 100 + k, 0);
+        rank_start(g, k, 100 + k, 0);
         g->rank[k].state = RANK_IDLE;
     }
     return g;
@@ -51,6 +51,33 @@ static void growing(void)
     group_destroy(NULL);
 }
 
+/* Ranks end and start again many times: all that live are found, and no other. */
+static void finding(void)
+{
+    struct err err = { "" };
+    struct group *g = living_group(300);
+    uint32_t next = 1000, wrong = 0;
+
+    for (unsigned round = 0; round < 50; round++) {
+        for (unsigned k = round % 7; k < g->size; k += 1 + round % 5) {
+            const uint32_t old = g->rank[k].worker;
+
+            rank_end(&g->rank[k]);
+            rank_start(g, k, next += 1 + k % 3, 0);
+            wrong += old && group_worker(g, old);
+        }
+        for (unsigned k = 0; k < g->size; k++)
+            wrong += group_worker(g, g->rank[k].worker) != &g->rank[k];
+        if (round % 10 == 0 && group_grow(g, g->size + 100, &err) < 0)
+            abort();
+        for (unsigned k = 0; k < g->size; k++)
+            if (!g->rank[k].worker)
+                rank_start(g, k, ++next, 0);
+    }
+    is_int(wrong, 0, "each worker that lives is found, and none that has ended");
+    group_destroy(g);
+}
+
 static void dying(void)
 {
     struct group *g = living_group(2);
@@ -79,7 +106,7 @@ static void ledger(void)
        "a cell that runs twice is recorded once");
     is_int(rank_missed(g, &g->rank[1], 0, &text), 0, "a rank that ran all cells has missed none");
     rank_end(&g->rank[1]);
-    rank_start(&g->rank[1], 200, 0);
+    rank_start(g, 1, 200, 0);
     ok(g->rank[1].is_new && g->rank[1].lives == 2,
        "a rank that was started again is new and in its second life");
     is_int(rank_missed(g, &g->rank[1], 0, &text), 2,
@@ -89,19 +116,19 @@ static void ledger(void)
         rank_end(&g->rank[k]);
     group_forget_cells(g);
     buf_clear(&text);
-    rank_start(&g->rank[1], 300, 0);
+    rank_start(g, 1, 300, 0);
     ok(rank_missed(g, &g->rank[1], 0, &text) == 0,
        "after the cells are forgotten, a new rank has missed none");
     if (group_ran(g, &all, 9) < 0)
         abort();
-    rank_start(&g->rank[1], 301, 0);
+    rank_start(g, 1, 301, 0);
     ok(rank_missed(g, &g->rank[1], 0, &text) == 1,
        "a rank that starts later has missed the cells since then");
     is_text(text.p, "9", "that cell is given by its number");
     if (group_ran(g, &all, 14) < 0 || group_ran(g, &all, 10) < 0 || group_ran(g, &all, 8) < 0)
         abort();
     buf_clear(&text);
-    rank_start(&g->rank[1], 302, 0);
+    rank_start(g, 1, 302, 0);
     is_int(rank_missed(g, &g->rank[1], 0, &text), 4, "cells may run in another order than theirs");
     is_text(text.p, "8-10, 14", "they are given in their order");
     buf_release(&text);
@@ -504,6 +531,7 @@ static void nonsense_from_home(void)
 int main(void)
 {
     growing();
+    finding();
     dying();
     ledger();
     sending();

@@ -420,19 +420,51 @@ static void a_machine_that_takes_nothing(void)
     world_close(&w);
 }
 
-static void a_debugger_of_a_machine_that_takes_nothing(void)
+/* Four idle ranks on two machines, and a client that has switched the debugger on. */
+static void open_debugger(struct world *w, struct clock *clock)
 {
     struct span m = { .kind = SPAN_DEBUGGED };
-    struct clock clock;
-    struct world w;
 
     m.v[F_DEBUGGED_MESSAGE].s = slice_text(
         "{\"type\":\"response\",\"request_seq\":1,\"success\":true,\"command\":\"initialize\"}");
-    open_two(&w, &clock);
-    w.nb->home.no_debugger = false;
-    ask(&w, "debug_request",
+    open_two(w, clock);
+    w->nb->home.no_debugger = false;
+    ask(w, "debug_request",
         "{\"seq\":1,\"type\":\"request\",\"command\":\"initialize\",\"arguments\":{}}");
-    say(&w, SPAN_WORKER_HOME, m);
+    say(w, SPAN_WORKER_HOME, m);
+}
+
+/* One of its ranks does not start, so the others are killed, and the cell does not wait for that. */
+static void the_debugger_forgets_the_ranks_of_a_script_that_fails(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_debugger(&w, &clock);
+    ask(&w, "debug_request",
+        "{\"seq\":2,\"type\":\"request\",\"command\":\"attach\",\"arguments\":{}}");
+    run(&w, "%distribute train.py");
+    captured(&w, "{\"names\": [], \"script\": \"print(1)\"}");
+    port(&w);
+    ready(&w, 6);
+    ok(logged(&w, "send DEBUG 6"), "a script's rank is debugged");
+    exited(&w, 7, 1, 1);
+    ok(is_over(&w, "RankNotStarted") && logged(&w, "send KILL 6 8 9"), "the script fails");
+    pass(&w, 60 * NS_PER_S); /* `attach` is over */
+    buf_clear(&w.log);
+    ask(&w, "debug_request",
+        "{\"seq\":3,\"type\":\"request\",\"command\":\"threads\",\"arguments\":{}}");
+    is_int(times(&w, "send DEBUG 6"), 0, "then nobody asks it, also before it has ended");
+    all_exited(&w, 6, 6);
+    world_close(&w);
+}
+
+static void a_debugger_of_a_machine_that_takes_nothing(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_debugger(&w, &clock);
     w.node[2].full = true;
     buf_clear(&w.log);
     ask(&w, "debug_request",
@@ -459,6 +491,7 @@ int main(void)
     prints();
     breakpoints();
     a_machine_that_takes_nothing();
+    the_debugger_forgets_the_ranks_of_a_script_that_fails();
     a_debugger_of_a_machine_that_takes_nothing();
     return plan_done();
 }
