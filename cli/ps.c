@@ -21,7 +21,7 @@
 #define SILENCE_NS (30 * NS_PER_S)
 #define END_NS     (15 * NS_PER_S) /* until a kernel has ended by itself */
 #define KILL_NS    (5 * NS_PER_S)  /* until one that got SIGTERM has */
-#define SHOWN      44 /* characters of a notebook's path in the table */
+#define SHOWN      44              /* characters of a notebook's path in the table */
 
 /* ---- ps ---- */
 

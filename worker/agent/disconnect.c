@@ -29,7 +29,7 @@ struct socket_of {
 struct tcp_table {
     struct socket_of *socket; /* sorted by inode */
     size_t n_sockets, room_sockets;
-    struct tcp_row *row;
+    struct tcp_row *row; /* sorted by their ends, in the end by owner */
     size_t n_rows, room_rows;
 };
 
@@ -71,19 +71,46 @@ int disconnect_parse(const char *line, struct tcp_row *row)
         return -1;
     row->inode = inode;
     row->owner = DISCONNECT_NOBODY;
+    row->cut = false;
     return parse_end(local, &row->local) < 0 || parse_end(peer, &row->peer) < 0 ? -1 : 0;
 }
 
-static bool same(const struct tcp_end *a, const struct tcp_end *b)
+static int compare_ends(const struct tcp_end *a, const struct tcp_end *b)
 {
-    return a->port == b->port && memcmp(a->address, b->address, sizeof a->address) == 0;
+    const int order = memcmp(a->address, b->address, sizeof a->address);
+
+    return order ? order : (int)a->port - (int)b->port;
+}
+
+static int by_ends(const void *a, const void *b)
+{
+    const struct tcp_row *x = a, *y = b;
+    const int order = compare_ends(&x->local, &y->local);
+
+    return order ? order : compare_ends(&x->peer, &y->peer);
+}
+
+void disconnect_sort(struct tcp_row *row, size_t n)
+{
+    if (n)
+        qsort(row, n, sizeof *row, by_ends);
 }
 
 bool disconnect_is_between(const struct tcp_row *row, const struct tcp_row *all, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        if (all[i].owner != row->owner && same(&all[i].local, &row->peer) &&
-            same(&all[i].peer, &row->local))
+    const struct tcp_row turned = { .local = row->peer, .peer = row->local };
+    size_t low = 0, high = n;
+
+    while (low < high) {
+        const size_t mid = low + (high - low) / 2;
+
+        if (by_ends(&all[mid], &turned) < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    for (; low < n && by_ends(&all[low], &turned) == 0; low++)
+        if (all[low].owner != row->owner)
             return true;
     return false;
 }
@@ -105,6 +132,17 @@ int disconnect_write(const struct tcp_row *row, struct buf *out)
     return buf_add(out, p, sizeof p);
 }
 
+static int by_bytes(const void *a, const void *b)
+{
+    return memcmp(a, b, DISCONNECT_END_SIZE);
+}
+
+void disconnect_sort_listed(struct buf *connections)
+{
+    if (connections->n)
+        qsort(connections->p, connections->n / DISCONNECT_END_SIZE, DISCONNECT_END_SIZE, by_bytes);
+}
+
 bool disconnect_is_listed(const struct tcp_row *row, struct slice connections)
 {
     const struct tcp_row turned = { .local = row->peer, .peer = row->local };
@@ -112,10 +150,7 @@ bool disconnect_is_listed(const struct tcp_row *row, struct slice connections)
 
     write_end(&turned.local, p);
     write_end(&turned.peer, p + DISCONNECT_END_SIZE / 2);
-    for (size_t at = 0; at + sizeof p <= connections.n; at += sizeof p)
-        if (memcmp(connections.p + at, p, sizeof p) == 0)
-            return true;
-    return false;
+    return connections.n && bsearch(p, connections.p, connections.n / sizeof p, sizeof p, by_bytes);
 }
 
 /* ---- reading /proc ---- */
@@ -194,16 +229,44 @@ static int find_rows(struct tcp_table *s, const char *path)
 
 /* ---- telling ---- */
 
-static void cut(struct worker *w, const struct tcp_table *s, struct slice connections)
+static uint64_t owner_of(const void *rows, size_t i)
+{
+    return ((const struct tcp_row *)rows)[i].owner;
+}
+
+static int by_owner(const void *a, const void *b)
+{
+    const unsigned x = ((const struct tcp_row *)a)->owner, y = ((const struct tcp_row *)b)->owner;
+
+    return x < y ? -1 : x > y;
+}
+
+/* Marks what is to be shut, and then sorts the rows by owner. */
+static void choose(struct tcp_table *s, struct slice connections)
+{
+    struct buf listed = BUF_INIT;
+
+    if (buf_add_slice(&listed, connections) < 0)
+        log_error("sever", "out of memory: connections to other machines stay");
+    disconnect_sort_listed(&listed);
+    for (size_t i = 0; i < s->n_rows; i++)
+        s->row[i].cut = disconnect_is_between(&s->row[i], s->row, s->n_rows) ||
+                        disconnect_is_listed(&s->row[i], buf_slice(&listed));
+    if (s->n_rows)
+        qsort(s->row, s->n_rows, sizeof *s->row, by_owner);
+    buf_release(&listed);
+}
+
+static void cut(struct worker *w, const struct tcp_table *s)
 {
     struct span m = { .kind = SPAN_CUT, .worker = w->id };
     struct buf inodes = BUF_INIT;
 
-    for (size_t i = 0; i < s->n_rows && inodes.n / 8 < INODES_MAX; i++) {
+    for (size_t i = rows_place(s->row, s->n_rows, owner_of, w->id);
+         i < s->n_rows && s->row[i].owner == w->id && inodes.n / 8 < INODES_MAX; i++) {
         uint8_t p[8];
 
-        if (s->row[i].owner != w->id || (!disconnect_is_between(&s->row[i], s->row, s->n_rows) &&
-                                         !disconnect_is_listed(&s->row[i], connections)))
+        if (!s->row[i].cut)
             continue;
         le_put(p, sizeof p, s->row[i].inode);
         if (buf_add(&inodes, p, sizeof p) < 0)
@@ -249,6 +312,7 @@ static void find_all(struct tcp_table *s, const struct agent *a, struct slice wo
         if ((rc = find_rows(s, "/proc/net/tcp")) == 0)
             rc = find_rows(s, "/proc/net/tcp6");
     }
+    disconnect_sort(s->row, s->n_rows);
     if (rc < 0)
         log_error("sever", "out of memory: some connections stay");
 }
@@ -260,11 +324,13 @@ void disconnect_workers(struct agent *a, const struct span *m, struct slice work
     size_t at = 0;
 
     find_all(&s, a, workers);
-    if (m->v[F_SEVER_ASK].u64 == 1)
+    if (m->v[F_SEVER_ASK].u64 == 1) {
         tell_ends(a, &s, m->cell);
-    else
+    } else {
+        choose(&s, m->v[F_SEVER_CONNECTIONS].s);
         while ((w = worker_next(&a->workers, workers, &at)))
-            cut(w, &s, m->v[F_SEVER_CONNECTIONS].s);
+            cut(w, &s);
+    }
     free(s.socket);
     free(s.row);
 }

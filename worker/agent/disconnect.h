@@ -27,6 +27,7 @@ struct tcp_row {
     struct tcp_end local, peer;
     uint64_t inode;
     unsigned owner; /* whose socket it is; or DISCONNECT_NOBODY */
+    bool cut;       /* it is to be shut */
 };
 
 #define DISCONNECT_NOBODY 0u
@@ -37,6 +38,9 @@ MUST_USE int disconnect_parse(const char *line, struct tcp_row *row);
 
 /* Appends the connection as CONNECTIONS has it. -1: memory is out. */
 MUST_USE int disconnect_write(const struct tcp_row *row, struct buf *out);
+/* Both sort for the searches below, which take no longer for many connections. */
+void disconnect_sort(struct tcp_row *row, size_t n);
+void disconnect_sort_listed(struct buf *connections);
 /* Is the other end of the connection in `connections`, which another node sent? */
 bool disconnect_is_listed(const struct tcp_row *row, struct slice connections);
 /* Is the other end of *row among these n rows, with another owner? */

@@ -26,7 +26,7 @@
 
 #define TAG_INLINE 0
 #define TAG_MEMFD  1
-#define FDS_MAX    2u   /* descriptors that a packet may have */
+#define FDS_MAX    2u /* descriptors that a packet may have */
 #define RETRY_NS   (5 * NS_PER_S)
 
 #define INLINE_MAX (PACKET_INLINE_MAX - 1u) /* bytes of a message in a packet, without the tag */

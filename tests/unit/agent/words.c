@@ -114,6 +114,36 @@ static void counters_are_read(void)
     ok(oom_cgroup(slice_text("nonsense"), &v2).n == 0, "nonsense is none");
 }
 
+/* 20,000 pairs: a search through all for each would be 1,600 million comparisons. */
+static void many_connections_are_matched(void)
+{
+    const size_t n = 40000;
+    struct tcp_row *row = calloc(n, sizeof *row);
+    struct buf ends = BUF_INIT;
+    size_t between = 0, listed = 0;
+    int rc = row ? 0 : -1;
+
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        const uint16_t port = (uint16_t)(i / 2 * 7919);
+
+        (i % 2 ? &row[i].local : &row[i].peer)->address[0] = 1;
+        row[i].local.port = i % 2 ? 80 : port;
+        row[i].peer.port = i % 2 ? port : 80;
+        row[i].owner = (unsigned)(i % 2 + 1);
+        if (i % 2 && i < n / 2)
+            rc = disconnect_write(&row[i], &ends);
+    }
+    disconnect_sort(row, n);
+    disconnect_sort_listed(&ends);
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        between += disconnect_is_between(&row[i], row, n);
+        listed += disconnect_is_listed(&row[i], buf_slice(&ends));
+    }
+    ok(rc == 0 && between == n && listed == n / 4, "of many connections each finds its other end");
+    buf_release(&ends);
+    free(row);
+}
+
 static void connections_are_matched(void)
 {
     struct tcp_row row[3];
@@ -135,6 +165,8 @@ static void connections_are_matched(void)
        "a listening socket is none");
     row[0].owner = 2;
     row[1].owner = 3;
+    disconnect_sort(row, 2);
+    ok(row[0].inode == 111, "they can be sorted");
     ok(disconnect_is_between(&row[0], row, 2), "two workers' ends belong together");
     row[1].owner = 2;
     ok(!disconnect_is_between(&row[0], row, 2), "a worker's connection to itself is left alone");
@@ -144,6 +176,7 @@ static void connections_are_matched(void)
     ok(!disconnect_is_listed(&row[1], buf_slice(&ends)) &&
            !disconnect_is_listed(&row[0], slice_of(ends.p, 35)),
        "its own is not, nor a torn one");
+    many_connections_are_matched();
     is_int(((unsigned char)ends.p[16] << 8) + (unsigned char)ends.p[17], row[1].local.port,
            "ports are big-endian");
     buf_release(&ends);

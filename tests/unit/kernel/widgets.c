@@ -434,7 +434,8 @@ static void open_debugger(struct world *w, struct clock *clock)
     say(w, SPAN_WORKER_HOME, m);
 }
 
-/* One of its ranks does not start, so the others are killed, and the cell does not wait for that. */
+/* One of its ranks does not start, so the others are killed, and the cell does not wait for that.
+ */
 static void the_debugger_forgets_the_ranks_of_a_script_that_fails(void)
 {
     struct clock clock;
