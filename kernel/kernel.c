@@ -85,9 +85,13 @@ static void op_status(void *arg, struct request *r, const char *state)
 
 static void op_ask(void *arg, const struct request *r, struct slice prompt, bool password)
 {
+    struct channels *channels = ((struct kernel *)arg)->channels;
     struct err err = { "" };
 
-    log_failure(channels_ask(((struct kernel *)arg)->channels, r, prompt, password, &err), &err);
+    if (r)
+        log_failure(channels_ask(channels, r, prompt, password, &err), &err);
+    else
+        channels_ask_over(channels);
 }
 
 static void op_drain_shell(void *arg)

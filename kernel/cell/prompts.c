@@ -29,6 +29,14 @@ static void prompt_free(struct prompt *p)
     free(p);
 }
 
+/* It has left the queue. */
+static void prompt_end(struct notebook *nb, struct prompt *p)
+{
+    if (p->shown)
+        nb->ops.ask(nb->ops.arg, NULL, slice_text(""), false);
+    prompt_free(p);
+}
+
 static void show(struct notebook *nb, struct prompt *p)
 {
     struct cell *c = cell_on(nb, p->worker);
@@ -186,7 +194,7 @@ static void drop_unwanted(struct notebook *nb, struct unwanted u)
 
         if (is_unwanted(nb, &u, p)) {
             *at = p->next;
-            prompt_free(p);
+            prompt_end(nb, p);
         } else
             at = &p->next;
     }
@@ -220,11 +228,12 @@ void prompts_answer(struct notebook *nb, struct request *r)
 {
     struct prompt *p = nb->prompts.first;
 
-    if (!p || !p->shown)
+    /* another client was asked earlier, by a cell that is over */
+    if (!p || !p->shown || !request_same_client(p->r, r))
         return;
     nb->prompts.first = p->next;
     reply(nb, p->worker, p->id, text_slice(request_content(r), "value"));
-    prompt_free(p);
+    prompt_end(nb, p);
     start_wait(nb);
 }
 

@@ -88,13 +88,19 @@ static int rank_init(struct rank *r, unsigned number)
 
 /* ---- the hash table: linear probing ---- */
 
+/* Workers have consecutive numbers, which would stand side by side, in the way of all others. */
+static unsigned hash_place(const struct group *g, uint32_t worker)
+{
+    return worker * UINT32_C(2654435761) >> 14 & (g->hash_size - 1);
+}
+
 /* Only living workers. */
 static void hash_fill(struct group *g)
 {
     memset(g->hash, 0, g->hash_size * sizeof *g->hash);
     g->hash_used = 0;
     for (unsigned k = 0; k < g->size; k++) {
-        unsigned at = g->rank[k].worker & (g->hash_size - 1);
+        unsigned at = hash_place(g, g->rank[k].worker);
 
         while (g->rank[k].worker && g->hash[at])
             at = (at + 1) & (g->hash_size - 1);
@@ -108,7 +114,7 @@ static void hash_fill(struct group *g)
 /* The place of a worker that has ended stays taken, so the table is made anew when it is full. */
 static void hash_add(struct group *g, unsigned rank)
 {
-    unsigned at = g->rank[rank].worker & (g->hash_size - 1);
+    unsigned at = hash_place(g, g->rank[rank].worker);
 
     if (4 * (g->hash_used + 1) > 3 * g->hash_size) {
         hash_fill(g);
@@ -140,7 +146,7 @@ static int hash_grow(struct group *g, unsigned n)
 
 struct rank *group_worker(const struct group *g, uint32_t worker)
 {
-    for (unsigned at = worker & (g->hash_size - 1); worker && g->hash_size && g->hash[at];
+    for (unsigned at = hash_place(g, worker); worker && g->hash_size && g->hash[at];
          at = (at + 1) & (g->hash_size - 1)) {
         struct rank *r = &g->rank[g->hash[at] - 1];
 

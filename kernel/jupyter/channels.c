@@ -414,6 +414,13 @@ int channels_ask(struct channels *ch, const struct request *r, struct slice prom
     return rc;
 }
 
+void channels_ask_over(struct channels *ch)
+{
+    out_message_destroy(ch->question);
+    ch->question = NULL;
+    loop_timer_off(ch->ask_again);
+}
+
 size_t channels_waiting(const struct channels *ch)
 {
     return iopub_waiting(ch->iopub);

@@ -59,6 +59,8 @@ void channels_on_idle(struct channels *ch, enum occupied (*occupied)(void *arg),
  * its stdin. First drops its old replies. */
 MUST_USE int channels_ask(struct channels *ch, const struct request *r, struct slice prompt,
                           bool password, struct err *err);
+/* The last question is not sent any more, if it still waits for that channel. */
+void channels_ask_over(struct channels *ch);
 
 /* Above HIGH, programs that print should be stopped; below LOW they may continue. */
 #define CHANNELS_WAITING_HIGH (8u << 20)

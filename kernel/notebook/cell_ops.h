@@ -22,6 +22,7 @@ struct cell_ops {
     void (*reply)(void *arg, struct request *r, const char *type, const struct content *p);
     void (*status)(void *arg, struct request *r, const char *state);
     /* input_request */
+    /* r NULL: nobody waits for the answer to the last one any more */
     void (*ask)(void *arg, const struct request *r, struct slice prompt, bool password);
     void (*drain_shell)(void *arg); /* reads every request that has arrived */
     void (*shutdown)(void *arg);    /* the kernel ends after this turn of the loop */

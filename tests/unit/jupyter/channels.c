@@ -74,7 +74,10 @@ static void execute(struct toy *t, struct request *r)
         flood(t, r);
     else if (code && strcmp(code, "ask") == 0)
         must(channels_ask(t->channels, r, slice_text("say \"x\"\n"), true, &err), &err);
-    else if (code && strcmp(code, "buffers") == 0)
+    else if (code && strcmp(code, "ask and end") == 0) {
+        must(channels_ask(t->channels, r, slice_text("too late"), true, &err), &err);
+        channels_ask_over(t->channels);
+    } else if (code && strcmp(code, "buffers") == 0)
         must(channels_publish(t->channels, r, "comm_msg",
                               &(struct content){ slice_text("{}"), slice_text("{\"m\":1}"), buffer,
                                                  2 },
@@ -279,6 +282,36 @@ static void a_question_waits_for_stdin(const struct connection *to, struct test_
     client_connect(&c, to, PORT_STDIN, "client-slow", keys);
     if (ok(client_await(&c, PORT_STDIN, "input_request", &r), "and comes when stdin is there"))
         received_release(&r);
+    client_close(&c);
+}
+
+/* The cell is over before its client's stdin is there: the next question is the first one. */
+static void what_a_cell_that_is_over_asked_is_not_sent(const struct connection *to,
+                                                       struct test_keys keys)
+{
+    struct test_client c;
+    struct received r;
+
+    client_begin(&c, to, "session-late");
+    for (unsigned port = 0; port < PORTS; port++)
+        if (port != PORT_STDIN)
+            client_connect(&c, to, (enum port)port, "client-late", keys);
+    client_say(&c, PORT_SHELL, "execute_request", "{\"code\":\"ask and end\"}", NULL);
+    ok(client_awaits(&c, PORT_SHELL, "execute_reply"), "the cell is over");
+    client_connect(&c, to, PORT_STDIN, "client-late", keys);
+    client_say(&c, PORT_STDIN, "input_reply", "{\"value\":\"here\"}", NULL);
+    while (client_await(&c, PORT_IOPUB, "stream", &r)) { /* the kernel has its stdin */
+        const bool here = strcmp(content_text(&r, "text"), "here") == 0;
+
+        received_release(&r);
+        if (here)
+            break;
+    }
+    client_say(&c, PORT_SHELL, "execute_request", "{\"code\":\"ask\"}", NULL);
+    if (ok(client_await(&c, PORT_STDIN, "input_request", &r), "the next cell asks")) {
+        is_text(content_text(&r, "prompt"), "say \"x\"\n", "and nothing was asked before it");
+        received_release(&r);
+    }
     client_close(&c);
 }
 
@@ -519,6 +552,7 @@ static void everything_over(const char *dir, const char *kind)
     the_heart_beats(&c);
     input_is_asked_for(&c);
     a_question_waits_for_stdin(&to, keys);
+    what_a_cell_that_is_over_asked_is_not_sent(&to, keys);
     buffers_travel(&c);
     bad_messages_harm_nobody(&c);
     nothing_is_lost_to_a_slow_reader(&c);

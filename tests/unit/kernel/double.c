@@ -64,7 +64,11 @@ static void out_ask(void *arg, const struct request *r, struct slice prompt, boo
 {
     struct world *w = arg;
 
-    (void)r, (void)password;
+    (void)password;
+    if (!r) {
+        note(w, "prompt over");
+        return;
+    }
     own(w, true);
     if (buf_addf(&w->log, "ask %.*s\n", SLICE_ARG(prompt)) < 0)
         abort();

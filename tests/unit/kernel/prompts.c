@@ -74,6 +74,31 @@ static void in_the_order_of_ranks(void)
     world_close(&w);
 }
 
+/* What was asked may not have been sent yet. */
+static void a_prompt_that_is_over_is_not_asked_later(void)
+{
+    struct clock clock;
+    struct world w;
+
+    begin_four(&w, &clock, ON_FOUR);
+    asks(&w, 2, 1);
+    ok(!times(&w, "prompt over"), "a prompt is shown");
+    takes_back(&w, 2, 1);
+    is_int(times(&w, "prompt over"), 1, "its process takes it back");
+    asks(&w, 2, 2);
+    exited(&w, 2, 1, 9);
+    is_int(times(&w, "prompt over"), 2, "or ends");
+    world_close(&w);
+    begin_four(&w, &clock, ON_FOUR);
+    asks(&w, 2, 1);
+    asks(&w, 3, 1);
+    dispatch_interrupt(w.nb);
+    all_done(&w, 2, 5);
+    is_int(times(&w, "prompt over"), 1,
+           "or the cell is interrupted; who was not shown is not told");
+    world_close(&w);
+}
+
 static void who_leaves_the_queue(void)
 {
     struct clock clock;
@@ -216,6 +241,7 @@ static void a_machine_that_takes_nothing(void)
 int main(void)
 {
     in_the_order_of_ranks();
+    a_prompt_that_is_over_is_not_asked_later();
     who_leaves_the_queue();
     an_interrupt_empties_it();
     labels_and_home();
