@@ -270,7 +270,8 @@ def test_why_the_job_failed_is_told_without_the_token(engine):
     assert "sc://h/;token=…" in str(error.value)
 
 
-@pytest.mark.parametrize("said", ['<_MultiThreadedRendezvous … details = "Stream removed (Channel closed!)"', "[INVALID_HANDLE.SESSION_CLOSED] The handle is invalid"])
+@pytest.mark.parametrize("said", ['<_MultiThreadedRendezvous … details = "Stream removed (Channel closed!)"', "Cannot invoke RPC: Channel closed!",
+                                  "[INVALID_HANDLE.SESSION_CLOSED] The handle is invalid"])
 def test_a_session_that_is_stopped_under_the_ranks_is_named(engine, said):
     with pytest.raises(Failed, match="^the notebook's Spark session was stopped, and its ranks have ended with it") as error:
         engine(Session(fails=said))

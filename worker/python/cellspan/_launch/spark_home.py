@@ -18,7 +18,7 @@ from .launcher import Failed, passed_on
 STOPPED = ("the notebook's Spark session was stopped, and its ranks have ended with it: make a session, if there is none, and run a cell with "
            "`%%distribute --on spark`")
 # In Spark's words; of Spark Connect, in those of its client and server.
-STOPPED_AS = re.compile(r"SparkContext was shut down|\(Channel closed!\)|INVALID_HANDLE\.SESSION_(CLOSED|NOT_FOUND)")
+STOPPED_AS = re.compile(r"SparkContext was shut down|Channel closed!|INVALID_HANDLE\.SESSION_(CLOSED|NOT_FOUND)")
 
 
 class Home:
