@@ -21,6 +21,7 @@ cellspan_py_basedir = $(cellspan_pydir)/_base
 dist_cellspan_py_base_DATA = \
 	worker/python/cellspan/_base/__init__.py \
 	worker/python/cellspan/_base/errors.py \
+	worker/python/cellspan/_base/filesystems.py \
 	worker/python/cellspan/_base/imports.py \
 	worker/python/cellspan/_base/limit.py \
 	worker/python/cellspan/_base/modules.py \
@@ -44,7 +45,6 @@ dist_cellspan_py_code_DATA = \
 	worker/python/cellspan/_code/distributions.py \
 	worker/python/cellspan/_code/editables.py \
 	worker/python/cellspan/_code/entries.py \
-	worker/python/cellspan/_code/filesystems.py \
 	worker/python/cellspan/_code/finders.py \
 	worker/python/cellspan/_code/ignores.py \
 	worker/python/cellspan/_code/in_place.py \

@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 from cellspan._code import changes, entries, in_place
-from cellspan._code.filesystems import state_of
+from cellspan._base.filesystems import state_of
 from cellspan._code.tree import Tree
 from notebook_files import Files
 

@@ -12,7 +12,7 @@ import os
 import pickle
 import sys
 
-from .._code import filesystems
+from .._base import filesystems
 from .tensors import set_attributes
 
 SMALL = 4096  # bytes

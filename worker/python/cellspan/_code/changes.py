@@ -13,7 +13,7 @@ import stat
 import struct
 import time
 
-from .filesystems import is_local, mounts, state_of
+from .._base.filesystems import is_local, mounts, state_of
 from .ignores import IGNORE_FILES
 
 MODIFY, ATTRIB, CLOSE_WRITE, MOVED_FROM, MOVED_TO, CREATE, DELETE, DELETE_SELF, MOVE_SELF = 2, 4, 8, 0x40, 0x80, 0x100, 0x200, 0x400, 0x800

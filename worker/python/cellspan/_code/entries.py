@@ -19,7 +19,7 @@ import re
 import stat
 import zlib
 
-from .filesystems import state_of
+from .._base.filesystems import state_of
 
 UNKNOWN = "unknown"  # instead of a digest: home has not said one of this name
 PACKED = 16 << 10  # characters from which on an answer is compressed: paths of one folder are alike

@@ -9,8 +9,8 @@ import fcntl
 import itertools
 import os
 
+from .._base.filesystems import state_of
 from .entries import changed_in_place
-from .filesystems import state_of
 
 WATCHERS = 16  # ranks of a node that use inotify; others look at the files. The system allows a user only so many (128) of its descriptors
 LINKS = 40  # that Linux follows in a path

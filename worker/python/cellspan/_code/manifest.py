@@ -15,9 +15,9 @@ import stat
 import sys
 import time
 
+from .._base.filesystems import state_of
 from . import ignores
 from .entries import NEW
-from .filesystems import state_of
 from .listing import MODULE, NAMESPACE, SKIPPED, SUFFIXES, has_init, is_environment, is_text
 
 DATA_MOST = 100 << 20  # bytes of a package's data

@@ -27,8 +27,8 @@ import threading
 import time
 from importlib.machinery import PathFinder
 
+from .._base.filesystems import is_local, mounts, state_of
 from .entries import BLOCK, UNKNOWN, Entries, Late, Unavailable, changed_in_place, fits, key_of, unpacked, write_file
-from .filesystems import is_local, mounts, state_of
 from .in_place import InPlace
 from .room import Room
 
