@@ -518,6 +518,10 @@ class RankShell(ZMQInteractiveShell):
 
     keep_history = False
 
+    def _goes_on(self, raised):
+        """The rank's cell fails: other ranks may wait for this one in a collective, and only rank 0's value is shown."""
+        return False
+
     def init_prompts(self):
         """Sets no sys.ps1: with it, libraries believe that the process is interactive, and refuse to start other ranks."""
 
