@@ -280,16 +280,14 @@ class _Definitions:
 
 
 class _Bounded:
-    """The file of a pickler that is only measured; stops it at `limit` bytes."""
-
-    parts = ()
+    """As reducers.Chunks, the file of a pickler that is only measured; stops it at `limit` bytes."""
 
     def __init__(self, limit, reducers):
-        self.size, self._limit, self._over = 0, limit, reducers.Overflow
+        self.size, self.limit, self._over = 0, limit, reducers.Overflow
 
     def write(self, data):
         self.size += len(data)
-        if self.size > self._limit:
+        if self.size > self.limit:
             raise self._over(self.size)
         return len(data)
 
