@@ -173,7 +173,8 @@ static void printed(struct cli_job *j)
         watch_clear(&j->room);
     j->room_fd = fd;
     if (fd >= 0 && !j->room && !(j->room = loop_fd(j->loop, fd, LOOP_WRITE, has_room, j, &err)))
-        printer_give_up(j->printer);
+        while (printer_waits(j->printer) >= 0) /* nothing would say that there is room */
+            printer_give_up(j->printer);
     if (client_hold(j->client, CLIENT_IOPUB, j->room != NULL, &err) < 0 || err.text[0])
         fail(j, &err);
     if (j->over)
@@ -280,7 +281,7 @@ static void child_ended(void *arg)
                 strsignal(WTERMSIG(status)));
     else if (!j->leaving)
         err_set(&j->err, "the kernel ended by itself (exit status %d)", WEXITSTATUS(status));
-    loop_stop(j->loop);
+    over(j);
 }
 
 static int send_interrupt(struct cli_job *j, const char *content, struct err *err)

@@ -160,8 +160,9 @@ static void stdin_ready(void *arg, int fd, unsigned events)
 /* ---- the beginning ---- */
 
 /* ssh's ServerAliveInterval in seconds. With ALIVE_COUNT ssh notices later than the kernel that a
- * host is silent, but well before the kernel gives the host up: a way that leads nowhere, as after
- * this machine has got another address, may have a successor that leads there. */
+ * host is silent but, unless CELLSPAN_RESUME is short, before the kernel gives the host up: a way
+ * that leads nowhere, as after this machine has got another address, may have a successor that
+ * leads there. */
 static unsigned alive_interval(void)
 {
     const double seconds = (double)setting_value(SETTING_HEARTBEAT_TIMEOUT) / (double)NS_PER_S;

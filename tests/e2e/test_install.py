@@ -254,6 +254,19 @@ def test_run_loses_nothing_to_a_reader_that_comes_late(cellspan, tmp_path):
     assert process.wait(60) == 0
 
 
+def test_run_loses_nothing_when_its_reader_comes_after_the_kernel_has_ended(cellspan, tmp_path):
+    (tmp_path / "shows.py").write_text("from IPython.display import display\ndisplay('x' * 300_000, display_id=True)")  # shown at the end: it may change
+    process = cellspan("run", "-n", 1, "--python", sys.executable, tmp_path / "shows.py", start=True)
+
+    def children():
+        with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="ascii") as file:
+            return file.read().split()
+
+    assert processes.wait_until(children, 60) and processes.wait_until(lambda: not children(), 100)
+    assert process.stdout.read().count(b"x") == 300_000
+    assert process.wait(60) == 0
+
+
 def test_every_command_has_a_manual_page():
     spec = KernelSpecManager().get_kernel_spec(KERNEL)
     share = pathlib.Path(spec.argv[0]).parents[1] / "share" / "man" / "man1"
