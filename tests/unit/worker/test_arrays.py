@@ -3,6 +3,7 @@
 
 import os
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,16 @@ def test_a_view_whose_elements_share_memory_stays_one(make):
     assert got.shape == view.shape and got.strides == view.strides and got.dtype == view.dtype and (got == view).all()
     assert got.flags.writeable == view.flags.writeable
     assert reducers.Pickled(view).size < 50_000 < view.nbytes
+
+
+@pytest.mark.parametrize("make", ["numpy.broadcast_arrays(numpy.arange(3.0), numpy.zeros((4000, 3)))[0]", "numpy.meshgrid(numpy.arange(90), numpy.arange(91), copy=False)[0]",
+                                  "numpy.lib.stride_tricks.as_strided(numpy.arange(5000.0), (4000, 1000), (8, 8))"])
+def test_a_view_whose_elements_share_memory_and_can_be_written_is_an_array_elsewhere(make):
+    view = eval(make)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        got = round_trip(view)
+        assert got.shape == view.shape and got.dtype == view.dtype and (got == view).all() and got.flags.writeable
 
 
 def test_the_size_of_a_view_is_not_that_of_its_elements(nb):

@@ -36,6 +36,12 @@ ENUMS = {
     "a date": ("class E(datetime.date, enum.Enum):\n    A = 2020, 1, 2\n    B = 2021, 1, 3\ne = E.B", "e.year, str(e.value), E.A < E.B"),
     "a dict": ("class E(dict, enum.Enum):\n    A = {'a': 1}\ne = E.A", "e['a'], e.value"),
     "a tuple": ("class E(tuple, enum.Enum):\n    A = 1, 2\ne = E.A", "e[1], e.value, E((1, 2)) is e"),
+    "a dataclass with slots": ("@dataclasses.dataclass(slots=True)\nclass M:\n    a: float\n    b: str = 'b'\nclass E(M, enum.Enum):\n    A = 1.5\n    B = 2, 'y'\ne = E.B",
+                               "e.a, e.b, e.value, E.A.a"),
+    "slots": ("class S:\n    __slots__ = ('x', '__hidden', 'not_set')\n    def __init__(self, x):\n        self.x, self.__hidden = x, -x\n    def hidden(self):\n        return self.__hidden\n"
+              "class E(S, enum.Enum):\n    A = 1\n    B = 2\n    def __init__(self, x):\n        super().__init__(x)\n        self.more = 3\ne = E.B",
+              "e.x, e.hidden(), e.more, hasattr(e, 'not_set'), E.A.x"),
+    "an address": ("import ipaddress\nE = enum.Enum('E', {'A': '1.2.3.4', 'B': '5.6.7.8'}, type=ipaddress.IPv4Address)\ne = E.B", "str(e.value), int(e), e.is_private"),
     "two values": ("class E(enum.Enum):\n    A = 1, 'one'\n    def __new__(cls, n, word):\n        o = object.__new__(cls)\n        o._value_ = n\n        cls._value2member_map_[word] = o\n"
                    "        return o\ne = E.A", "E('one') is e, E(1) is e"),
     "a base": ("class Base(enum.Enum):\n    def __init__(self, v):\n        self.b = v\nclass E(Base):\n    A = 1\n    def __init__(self, v):\n        super().__init__(v)\n        self.w = v + 1\n"
@@ -155,6 +161,18 @@ def test_an_attribute_that_was_deleted_from_a_class_is_deleted_elsewhere(nb):
             f"vars_bundle.unpack({again}, {more})\nprint(C.at, hasattr(C, 'f'), hasattr(C, 'n'), C.mine, C.added, hasattr(E.A, 'tag'), hasattr(E.A, 'text'))")
     try:
         assert load(fd, size, again, code) == "base False False 2 5 False False"
+    finally:
+        os.close(again)
+
+
+def test_a_slot_of_a_member_that_was_deleted_is_deleted_elsewhere(nb):
+    nb.run("import enum\nclass S:\n    __slots__ = ('a', 'b')\nclass E(S, enum.Enum):\n    A = 1\n    def __init__(self, v):\n        self.a = self.b = v\nx, y = [E], [E]")
+    fd, size = nb.pack("x")
+    nb.run("del E.A.a\nE.A.b = 5")
+    again, more = nb.pack("y")
+    try:
+        code = f"from cellspan._capture import vars_bundle\nvars_bundle.unpack({again}, {more})\nprint(hasattr(x[0].A, 'a'), x[0].A.b)"
+        assert load(fd, size, again, code) == "False 5"
     finally:
         os.close(again)
 

@@ -16,6 +16,7 @@ from .._base import filesystems
 from .tensors import set_attributes
 
 SMALL = 4096  # bytes
+WRITEABLE = 0x400  # in flags.num; flags.writeable warns of what broadcast_arrays() has made
 BOOT = "/proc/sys/kernel/random/boot_id"  # the same for all processes of a machine
 
 
@@ -36,18 +37,19 @@ class _Memory:
 
 
 def reduce_overlapping(array):
-    """The reduction of a view that has more elements than there are in memory (broadcast_to(), sliding_window_view()); else None."""
+    """The reduction of a view that has more elements than there are in memory (broadcast_to(), sliding_window_view()), and can only be read;
+    else None."""
     low, size = span_of(array)
-    if array.size == 0 or size >= array.nbytes:
+    if array.flags.num & WRITEABLE or array.size == 0 or size >= array.nbytes:
         return None
     memory = sys.modules["numpy"].asarray(_Memory(array, low, size))
     first = array.__array_interface__["data"][0] - low
-    return make_view, (memory, array.dtype, array.shape, array.strides, first, array.flags.writeable)
+    return make_view, (memory, array.dtype, array.shape, array.strides, first)
 
 
-def make_view(memory, dtype, shape, strides, first, writeable):
+def make_view(memory, dtype, shape, strides, first):
     view = importlib.import_module("numpy").ndarray(shape, dtype, memory, first, strides)
-    view.flags.writeable = writeable
+    view.flags.writeable = False
     return view
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import copyreg
 import enum
+import inspect
 import pickle
 import types
 
@@ -68,12 +69,22 @@ def own_names(cls, names):
 
 
 def members_state(cls):
-    """{name: {attribute: value}} of what the user has set of each member."""
-    state = {}
-    for name, member in cls._member_map_.items():
-        if member._name_ == name and hasattr(member, "__dict__"):
-            state[name] = {attribute: value for attribute, value in sorted(vars(member).items()) if attribute not in OF_MEMBER}
-    return state
+    """{name: {attribute: value}} of what the user, or the data type, has set of each member."""
+    return {name: _attributes(member) for name, member in cls._member_map_.items() if member._name_ == name}
+
+
+def _attributes(member):
+    found = dict(vars(member))
+    for slot in _slots(type(member)):
+        with contextlib.suppress(AttributeError):  # one that is not set
+            found[slot] = object.__getattribute__(member, slot)
+    return {name: value for name, value in sorted(found.items()) if name not in OF_MEMBER}
+
+
+def _slots(kind):
+    """The names in `__slots__` of a data type, as they are known to the object."""
+    every = [name for base in kind.__mro__ if "__slots__" in vars(base) for name, value in vars(base).items() if isinstance(value, types.MemberDescriptorType)]
+    return {name for name in every if isinstance(inspect.getattr_static(kind, name), types.MemberDescriptorType)}
 
 
 def reduce_member(member):
@@ -93,6 +104,23 @@ RULES = {("enum", "Enum"): reduce_member}
 
 def member_of(cls, name):
     return cls._member_map_[name]
+
+
+def set_attributes(member, attributes, came):
+    """Sets attributes of a member, and deletes those that came with an earlier state of it and are not among them. came: their names."""
+    slots = _slots(type(member))
+    for name in came:
+        if name not in attributes:
+            if name in slots:
+                with contextlib.suppress(AttributeError):
+                    object.__delattr__(member, name)
+            else:
+                vars(member).pop(name, None)
+    for name, value in attributes.items():
+        if name in slots:
+            object.__setattr__(member, name, value)
+        else:
+            vars(member)[name] = value
 
 
 class _Part:

@@ -310,9 +310,8 @@ def set_class(cls, state):
     came[""] = frozenset(attributes)
     _fill(cls, attributes)
     for member, own in members.items():
-        _delete(cls._member_map_[member], came.get(member, ()), own)
+        enums.set_attributes(cls._member_map_[member], own, came.get(member, ()))
         came[member] = frozenset(own)
-        vars(cls._member_map_[member]).update(own)
     _local.filled = [*(getattr(_local, "filled", None) or ()), cls]
     if cls.__qualname__ != name:  # else it stays the same object, so that the class's next pickle has the same bytes
         type.__dict__["__qualname__"].__set__(cls, name)
