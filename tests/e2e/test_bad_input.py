@@ -96,6 +96,8 @@ CALLS = [
     ("cellspan.map(abs, [1], n='x')", "ValueError", "n='x': not a number"),
     ("cellspan.map(abs, [1], ranks=[4])", "ValueError", "ranks=[4]: there are 2 ranks"),
     ("cellspan.group().push(5)", "TypeError", "push(5) names no variable: push(a=1)"),
+    ("cellspan.group().push(None)", "TypeError", "push(None) names no variable: push(a=1)"),
+    ("cellspan.group().push(ranks=None)", "TypeError", "push(None) names no variable: push(a=1)"),
     ("cellspan.group().push({'a': 1})", "TypeError", "push({'a': 1}) names no variable: push(**{'a': 1})"),
     ("cellspan.group().push({'a': 'x' * 999})", "TypeError", "push({'a': '" + 110 * "x" + "...) names no variable: push(**values)"),
     ("cellspan.group().push('a')", "TypeError", "push('a') names no variable: push(a=1)"),

@@ -222,6 +222,16 @@ def test_push_sets_names_on_the_ranks_and_keeps_homes_own(home):
     assert home.lines == ["%push a b"]
 
 
+def test_push_of_no_variable_is_refused_unless_nothing_is_given(home):
+    changed = {}
+    cellspan.group().push(**changed)
+    cellspan.group().push(ranks=None, a=1)
+    assert home.lines == ["%push a"]
+    for ranks in (None, 0, [], "a"):
+        with pytest.raises(TypeError, match=r"names no variable: push\(a=1\)"):
+            cellspan.group().push(ranks)
+
+
 def test_pull_gives_values_and_binds_nothing(home):
     home.rank.update(loss=[0.5, 0.25], acc=1)
     group = cellspan.group()

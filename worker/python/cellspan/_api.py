@@ -175,6 +175,16 @@ def check_on_here(on):
     check_on(current_home(), on)
 
 
+class _Every:
+    """What `ranks` is where nothing is given for it."""
+
+    def __repr__(self):
+        return "None"
+
+
+EVERY = _Every()
+
+
 class Group:
     """The ranks of this notebook. They start when something first runs on them."""
 
@@ -189,11 +199,11 @@ class Group:
             kw.setdefault("on", self._on)
         return run(fn, *args, **kw)
 
-    def push(self, ranks=None, **values):
+    def push(self, ranks=EVERY, **values):
         """Sets variables on the ranks: push(a=1, b=[2]). ranks: only on these."""
         __tracebackhide__ = True
         if not values:
-            if ranks is None:
+            if ranks is EVERY:  # push(**{})
                 return
             from ._worker.map_rank import shown
 
@@ -201,6 +211,7 @@ class Group:
             right = "push(a=1)" if not isinstance(ranks, dict) else f"push(**{given[1:-1]})" if not given.endswith("...)") else "push(**values)"
             on = f", or push(a=1, ranks={given[1:-1]})" if isinstance(ranks, (int, str, list, tuple, range)) else ""
             raise TypeError(f"push{given} names no variable: {right}{on}")
+        ranks = None if ranks is EVERY else ranks
         for name in values:
             _check_name(name)
         self._home.may_call()

@@ -401,9 +401,9 @@ def _folder():
 class FarGroup(_api.Group):
     """As Group, in a program that is no notebook."""
 
-    def push(self, ranks=None, **values):
+    def push(self, ranks=_api.EVERY, **values):
         __tracebackhide__ = True
-        return self._there("push", ranks, **values)
+        return self._there("push", *(() if ranks is _api.EVERY else (ranks,)), **values)
 
     def pull(self, *names, ranks=None):
         __tracebackhide__ = True
