@@ -115,6 +115,27 @@ def test_why_a_value_did_not_travel_is_noted(ranks, code, word):
     assert done.fields["status"] == "ok" and done.fd == -1 and done.fields["note"] and word in done.fields["note"]
 
 
+def test_a_value_without_which_the_cell_fails_is_not_made_into_json(ranks):
+    """Of a long text that takes seconds, and nobody reads it."""
+    options = {"flags": _link.RUN_RESULT | _link.RUN_RESULT_ALWAYS, "limit": 1000}
+    done = run_on(ranks, "'x' * 100000", blob=100, **options)[0]
+    assert done.fields["note"] and not done.fields["result"], done.fields
+    assert "xxx" in run_on(ranks, "'x' * 100", cell=2, blob=102, **options)[0].fields["result"]
+
+
+def test_a_text_that_is_too_long_to_show_is_not_made_into_json(monkeypatch, capsys):
+    from cellspan._worker import publish
+
+    real, made = publish.to_json, []
+    monkeypatch.setattr(publish, "SHOWN_MAX", 1000)
+    monkeypatch.setattr(publish, "to_json", lambda value: made.append(real(value)) or made[-1])
+    shown = json.loads(publish.result_json({"text/plain": "short", "text/html": "x" * 1001, "text/latex": "\\" * 600}, {"a": 1}))
+    assert shown == {"data": {"text/plain": "short"}, "metadata": {"a": 1}} and not any("xxx" in text for text in made), made
+    told = capsys.readouterr().err
+    assert "text/html of" in told and "text/latex of" in told, told
+    assert json.loads(publish.result_json({"text/plain": "x" * 1001}, {}))["data"]["text/plain"].startswith("[text/plain of ")
+
+
 def test_none_travels_only_where_the_list_needs_it(ranks):
     assert run_on(ranks, "None", flags=_link.RUN_RESULT, blob=100)[0].fd == -1
     assert run_on(ranks, "None", cell=2, flags=_link.RUN_RESULT | _link.RUN_RESULT_ALWAYS, blob=102)[0].fd >= 0

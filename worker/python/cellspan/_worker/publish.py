@@ -56,11 +56,12 @@ def to_json(value):
 
 def result_json(data, metadata):
     """The representations of the last expression, as JSON. If they are too large, the largest ones are left out and named."""
-    text = to_json({"data": data, "metadata": metadata})
-    if len(text) <= SHOWN_MAX // 4 or _in_bytes(text) <= SHOWN_MAX:
-        return text
-    sizes = {mime: _in_bytes(to_json(value)) for mime, value in data.items()}
-    rest, line = _in_bytes(text) - sum(sizes.values()), "nothing"
+    if not any(map(_is_over, data.values())):
+        text = to_json({"data": data, "metadata": metadata})
+        if len(text) <= SHOWN_MAX // 4 or _in_bytes(text) <= SHOWN_MAX:
+            return text
+    sizes = {mime: len(value) if _is_over(value) else _in_bytes(to_json(value)) for mime, value in data.items()}
+    rest, line = _in_bytes(to_json({"data": dict.fromkeys(data), "metadata": metadata})), "nothing"
     while sizes and sum(sizes.values()) + rest > SHOWN_MAX:
         mime = max(sizes, key=sizes.get)
         line = (f"{mime} of {sizes.pop(mime) / (1 << 20):.0f} MiB is not shown: all that a cell's value shows may have "
@@ -68,6 +69,11 @@ def result_json(data, metadata):
         print(f"cellspan: {line}", file=sys.stderr)
     kept = {mime: value for mime, value in data.items() if mime in sizes} or {"text/plain": f"[{line}]"}
     return to_json({"data": kept, "metadata": metadata if rest <= SHOWN_MAX // 2 else {}})
+
+
+def _is_over(value):
+    """Is this a text that is left out whatever its JSON is? That takes seconds."""
+    return isinstance(value, str) and len(value) > SHOWN_MAX
 
 
 def _in_bytes(text):

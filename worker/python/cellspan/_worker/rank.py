@@ -258,7 +258,7 @@ class Rank(Worker):
                 fields["flags"] |= _link.DONE_OWN_ERROR
             if gpus.lost_context(str(cell.error.get("evalue"))):
                 print(LOST_CONTEXT.format(self.rank), file=sys.stderr)
-        elif cell.bundle is not None and cell.flags & _link.RUN_RESULT:  # other ranks' results are not shown
+        elif cell.bundle is not None and self._is_shown(cell, fields["note"]):
             fields["result"] = result_json(*cell.bundle)
         if ignore_errors(torchenv.note_world):
             fields["flags"] |= _link.DONE_DISTRIBUTED
@@ -287,6 +287,10 @@ class Rank(Worker):
         finally:
             if fd >= 0:
                 os.close(fd)
+
+    def _is_shown(self, cell, note):
+        """Is the result shown? Other ranks' results are not, nor is one that can't be sent where the cell fails without it."""
+        return cell.flags & _link.RUN_RESULT and not (note and cell.flags & _link.RUN_RESULT_ALWAYS)
 
     def _packed(self, cell):
         """(descriptor, size, why there is none): a bundle of the last expression's value."""
