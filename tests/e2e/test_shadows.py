@@ -60,6 +60,16 @@ def test_a_file_named_jedi_is_the_user_s(fresh, tmp_path):
     assert rank_values(nb, "import jedi\njedi.MINE", 2) == ["jedi"] * 2
 
 
+def test_a_file_named_numpy_is_imported_only_by_the_user(fresh, tmp_path):
+    """With it IPython shows no value: it asks whichever numpy is loaded for its types."""
+    write(tmp_path, "numpy")
+    nb = fresh(cwd=tmp_path)
+    nb.ok("%%distribute -n 2\npass")
+    assert values(nb.ok("%%distribute --gather\n7")) == [7, 7]
+    assert values(nb.ok("'numpy' in __import__('sys').modules")) is False
+    assert not (tmp_path / "ran").exists()
+
+
 def test_a_file_that_hides_a_module_from_others_is_named(fresh, tmp_path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()

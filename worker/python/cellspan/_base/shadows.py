@@ -18,10 +18,10 @@ from .modules import names_of
 # Modules of Python and of others that cellspan imports, often not before they are needed
 OURS = frozenset(
     "IPython _imp _signal _thread ast asyncio atexit base64 bisect builtins cloudpickle codecs codeop collections comm concurrent contextlib "
-    "contextvars copy ctypes dataclasses datetime difflib dis enum errno faulthandler fcntl fnmatch functools gc getpass glob hashlib importlib "
-    "inspect io itertools json linecache logging math mmap multiprocessing numbers operator os pathlib pickle pickletools pkgutil platform "
-    "pprint queue random re resource runpy secrets select selectors shlex shutil signal site socket stat string struct subprocess sys sysconfig "
-    "tempfile threading time tokenize traceback traitlets types typing urllib uuid warnings weakref zipfile zlib cellspan".split()
+    "contextvars copy copyreg ctypes dataclasses datetime difflib dis enum errno faulthandler fcntl fnmatch functools gc getpass glob hashlib "
+    "importlib inspect io itertools json linecache logging math mmap multiprocessing numbers operator os pathlib pickle pickletools pkgutil "
+    "platform pprint queue random re resource runpy secrets select selectors shlex shutil signal site socket stat string struct subprocess sys "
+    "sysconfig tempfile threading time tokenize traceback traitlets types typing urllib uuid warnings weakref zipfile zlib cellspan".split()
 )
 NAMED = (
     r"module '(\w+)[\w.]*' has no attribute",

@@ -15,7 +15,7 @@ import time
 import weakref
 
 from .. import _link
-from .._base import versions
+from .._base import shadows, versions
 from .._base.errors import in_words, text_of
 from .._base.imports import when_imported
 from .._capture import class_versions, lent
@@ -410,7 +410,7 @@ class Home(Calls):
         self._expecting = True
         try:
             from .._capture import vars_bundle  # noqa: F401
-            if "numpy" in Wanted(_link.setting("CELLSPAN_PRELOAD")).modules:
+            if "numpy" in Wanted(_link.setting("CELLSPAN_PRELOAD")).modules and not shadows.hiding("numpy"):
                 import numpy  # noqa: F401
         except BaseException:  # noqa: BLE001 - receiving a value will report it
             pass
