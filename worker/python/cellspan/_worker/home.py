@@ -29,7 +29,7 @@ from .begin import begin_collecting, begin_process, begin_within_limits
 from .execution import Cell, ignore_errors, own_error
 from .follow import Lead
 from .home_calls import Calls, may_send_code
-from .publish import to_json
+from .publish import to_json, unshown
 from .shell import ZMQInteractiveShell
 from .startup import run_startup, shell_config
 from .wanted import Wanted
@@ -532,6 +532,8 @@ class Home(Calls):
         content = {"status": "ok"}
         if fields["how"] == _link.BIND_LAST and fields["count"]:
             content["data"], content["metadata"] = self.shell.display_formatter.format(value)
+            if not content["data"]:  # a __repr__ has failed, and no cell of home's runs that could show it
+                content["data"] = {"text/plain": unshown(value)}
         return content
 
     def _bind_names(self, names, count, value):

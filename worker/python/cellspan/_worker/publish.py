@@ -15,6 +15,8 @@ from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
 from IPython.core.formatters import DisplayFormatter
 
+from .._base.errors import in_words
+
 SHOWN_MAX = 64 << 20  # bytes of a result's representation: DONE in protocol/README.md
 
 
@@ -78,6 +80,14 @@ def _is_over(value):
 
 def _in_bytes(text):
     return len(text.encode("utf-8", "surrogatepass"))
+
+
+def unshown(value):
+    """The text of a value of which IPython has made none, since a __repr__ failed."""
+    try:
+        return repr(value)
+    except Exception as error:  # noqa: BLE001 - of any object's __repr__
+        return f"[_ has the value, which can't be shown here: {in_words(error)}]"
 
 
 def to_bundle(data):
