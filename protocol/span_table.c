@@ -76,7 +76,7 @@ static const struct span_info table[] = {
          STR("metadata", 16 * MIB), LIST("buffers", 256 * MIB), U64("count"), U64("flags")),
     KIND(CAPTURE, K_TO_W, CALLING, STR("code", 16 * MIB), STR("names", 1 * MIB), U64("flags"),
          U64("count"), STR("raw", 16 * MIB), STR("cwd", 4 * KIB), STR("script", 64 * KIB),
-         STR("bring", 1 * MIB)),
+         STR("bring", 1 * MIB), U64("call")),
     KIND(PACK, K_TO_W, CALLING, STR("names", 1 * MIB)),
     KIND(BIND, K_TO_W, CALLING, STR("names", 1 * MIB), U64("how"), U64("count"),
          STR("broadcast", 1 * MIB), BYTES("value", 16 * KIB)),

@@ -91,6 +91,7 @@ int capture_ask(struct cell *c, bool early)
     m.v[F_CAPTURE_COUNT].u64 = c->from.count;
     m.v[F_CAPTURE_RAW].s = slice_of(c->from.text, c->from.text_size);
     m.v[F_CAPTURE_BRING].s = buf_slice(&bring);
+    m.v[F_CAPTURE_CALL].u64 = c->from.call;
     if (early)
         add_paths(c, &m);
     c->prep.wants_capture = true;

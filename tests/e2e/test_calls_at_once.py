@@ -237,6 +237,19 @@ def test_what_a_thread_pushes_is_no_variable_of_homes_meanwhile(four, gate):
     assert four.ok("%%distribute --gather\npushed").value == "[8, 8, 8, 8]"
 
 
+def test_a_push_that_waits_lends_nothing_to_other_pushes_of_the_name(four, gate):
+    four.ok("import threading\npushed, g = 1, cellspan.group()\ndef waits():\n" + "\n".join("    " + line for line in gate.code.splitlines()))
+    four.ok("runs = threading.Thread(target=cellspan.run, args=(waits,)); runs.start()")
+    four.ok("while g.ranks()[0]['state'] == 'idle': pass")
+    four.ok("push = threading.Thread(target=g.push, kwargs={'pushed': 100, 'ranks': 0}); push.start()\n"
+            "g.size  # it is answered after the push has been sent")
+    cell = four.start("%push pushed")  # a client's cell goes before calls that wait
+    gate.open()
+    four.wait(cell).assert_ok()
+    four.ok("runs.join(); push.join()")
+    assert four.ok("pushed, g.pull('pushed')").value == "(1, [100, 1, 1, 1])"
+
+
 def test_threads_push_while_home_looks_at_the_name(four):
     four.ok("import threading\npushed, found, g = 1, set(), cellspan.group()\n"
             "push = threading.Thread(target=lambda: [g.push(pushed=100, **{f'k{n}': n}) for n in range(10)]); push.start()\n"

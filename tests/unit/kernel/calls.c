@@ -351,6 +351,38 @@ static void lines_that_are_only_checked(void)
     world_close(&w);
 }
 
+static bool asks_for_call(const struct world *w, uint64_t number)
+{
+    struct span m;
+    struct err err;
+    bool same;
+
+    if (span_decode(&m, w->sent.p, w->sent.n, &err) < 0)
+        return false;
+    same = m.kind == SPAN_CAPTURE && m.v[F_CAPTURE_CALL].u64 == number;
+    span_release(&m);
+    return same;
+}
+
+static void home_is_told_whose_variables_it_looks_for(void)
+{
+    struct span m = { .kind = SPAN_CALL, .cell = 1 };
+    struct clock clock;
+    struct world w;
+
+    open_at_home(&w, &clock);
+    m.v[F_CALL_TEXT].s = slice_text("%push x");
+    m.v[F_CALL_FLAGS].u64 = CALL_SHOWN;
+    m.v[F_CALL_CALL].u64 = 7;
+    say(&w, SPAN_WORKER_HOME, m);
+    ok(asks_for_call(&w, 7), "home is told for which of its calls");
+    world_close(&w);
+    world_open_idle(&w, &clock);
+    run(&w, "%push x");
+    ok(asks_for_call(&w, 0), "and that a client's cell is none");
+    world_close(&w);
+}
+
 int main(void)
 {
     small_values_come_with_return();
@@ -364,5 +396,6 @@ int main(void)
     tables_while_ranks_run();
     tables_that_ask_no_node();
     lines_that_are_only_checked();
+    home_is_told_whose_variables_it_looks_for();
     return plan_done();
 }

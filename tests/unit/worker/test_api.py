@@ -21,8 +21,9 @@ import cellspan  # noqa: E402
 from cellspan import _api, _client, _link  # noqa: E402
 from cellspan._base import own_code  # noqa: E402
 from cellspan._base.errors import with_article  # noqa: E402
-from cellspan._capture import lent, vars_bundle  # noqa: E402
+from cellspan._capture import vars_bundle  # noqa: E402
 from cellspan._capture.capture import Capture  # noqa: E402
+from cellspan._capture.lent import seen  # noqa: E402
 
 
 class FakeHome:
@@ -49,7 +50,7 @@ class FakeHome:
         rows, _, load, _ = self.capture.function((fn, args, kw), self.small)
         return None if load is None else {"names": [row[0] for row in rows], "load": load}
 
-    def call(self, text, flags=0, function=None, gather=False):
+    def call(self, text, flags=0, function=None, gather=False, lent=None):
         line, _, body = text.partition("\n")
         self.lines.append(line)
         if function:
@@ -65,10 +66,12 @@ class FakeHome:
         elif line.startswith("%pull"):
             self.shell.user_ns[into] = self.rank[line.split()[1]]
         elif line.startswith("%push"):
-            with lent.Seen(self.capture, len(self.lines), True):
-                for name in [w for w in line.split()[1:] if not w.startswith("-")]:
-                    self.rank[name] = self.capture.values[name]
+            number = lent.call = len(self.lines)
+            seen(self.capture, number, number, self._push, [w for w in line.split()[1:] if not w.startswith("-")])
         return dict(self.answer), None
+
+    def _push(self, names):
+        self.rank.update({name: self.capture.values[name] for name in names})
 
     def _ship(self, names):
         fd, size, _ = self.capture.pack(names)
@@ -230,6 +233,18 @@ def test_push_of_no_variable_is_refused_unless_nothing_is_given(home):
     for ranks in (None, 0, [], "a"):
         with pytest.raises(TypeError, match=r"names no variable: push\(a=1\)"):
             cellspan.group().push(ranks)
+
+
+def test_after_an_interrupt_a_push_lends_nothing(home, monkeypatch):
+    @contextlib.contextmanager
+    def working():
+        yield
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(home, "working", working)
+    with pytest.raises(KeyboardInterrupt):
+        cellspan.group().push(a=1)
+    assert home.capture.lent is None
 
 
 def test_pull_gives_values_and_binds_nothing(home):

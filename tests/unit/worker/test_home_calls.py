@@ -142,3 +142,27 @@ def test_a_value_that_home_can_not_load_is_the_calls_error(home):
     returned(home, home.expect("CALL", cell), [b"no bundle"])
     home.expect("REPLY", cell)
     assert b"home could not load the value: a bundle of 9 bytes is cut off" in home.text[1]
+
+
+def sent(home, number, call=0):
+    """What a %push of `a` sends. number: of its cell."""
+    home.send("CAPTURE", number, {"names": "a", "flags": _link.CAPTURE_PUSH, "call": call})
+    assert [row[0] for row in home.expect("CAPTURED", number).json("names")["names"]] == ["a"]
+    home.send("PACK", number, {"names": "a"}, blob=number)
+    answer = home.expect("PACKED", number)
+    return vars_bundle.unpack(answer.fd, answer.size, {})["a"]
+
+
+def test_only_the_cell_of_a_push_finds_its_values(home):
+    """Others that push the same name come first while ranks are busy."""
+    home.run("import threading, cellspan\na = 'own'\n"
+             "push = threading.Thread(target=cellspan.group().push, kwargs={'a': 'lent'}); push.start()")
+    call = home.expect("CALL")
+    number = call.fields["call"]
+    assert (sent(home, 900), sent(home, 901, number + 1)) == ("own", "own")
+    home.run("a = 'newer'")
+    assert (sent(home, 902), sent(home, 903, number), sent(home, 904)) == ("newer", "lent", "newer")
+    assert sent(home, 903, number) == "lent", "ranks have died, and home looks again"
+    home.send("RETURN", call.cell, {"call": number, "status": "ok", "content": "{}"})
+    home.run("push.join(); assert a == 'newer'")
+    assert sent(home, 905, number) == "newer"

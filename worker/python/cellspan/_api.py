@@ -217,8 +217,8 @@ class Group:
         self._home.may_call()
         from ._capture.lent import Lent
 
-        with _pushes, Lent(self._home.captures(), values, self._home.working), InPython({"ranks": ranks}):
-            self._home.call(magic_line("push", {"ranks": ranks}, *values), CALL_SHOWN)
+        with _pushes, Lent(self._home.captures(), values, self._home.working) as lent, InPython({"ranks": ranks}):
+            self._home.call(magic_line("push", {"ranks": ranks}, *values), CALL_SHOWN, lent=lent)
 
     def pull(self, *names, ranks=None):
         """The ranks' values of a variable, as a list by rank; one value if `ranks` is a number. With several names, a dict of these."""

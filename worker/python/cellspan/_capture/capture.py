@@ -475,9 +475,8 @@ class Capture:
             known.since, known.via, known.pulled = 0, "pulled", 0 if sent is None else known.version
             known.assigned = 0 if old is None else max(old.since, old.assigned)
 
-    def lend(self, lent, names):
+    def lend(self, names):
         """The Knowns of these names before they get other values temporarily; for taken_back()."""
-        self.lent = lent
         return {name: self._known.get(name) for name in names}
 
     def taken_back(self, lent):

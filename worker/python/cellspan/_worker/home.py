@@ -376,9 +376,9 @@ class Home(Calls):
         only = [n.strip() for n in fields["names"].split(",") if n.strip()] or None
         captures = self.captures()
         none, pushing = bool(flags & _link.CAPTURE_NONE), bool(flags & _link.CAPTURE_PUSH)
-        found["names"], warnings = lent.names(captures, number, code, transform, only, none, pushing)
+        found["names"], warnings = lent.seen(captures, number, fields["call"], captures.names, code, transform, only, none, pushing)
         if flags & _link.CAPTURE_PYTHON:
-            captures.refuse(found["names"])
+            lent.seen(captures, number, 0, captures.refuse, found["names"])
         code_part, lines, bring = None, [], loads(fields["bring"]) or ()
         if self.far and not flags & _link.CAPTURE_NO_CODE:
             code_part, lines = self.code_for_ranks(found.get("script") or code, script, bring)
@@ -444,7 +444,8 @@ class Home(Calls):
     def _pack(self, message):
         number, blob, fields = message.cell, message.blob, message.fields
         names = [n for n in fields["names"].split(",") if n]
-        packed, error = self._step(message, lent.pack, self.captures(), number, names)
+        captures = self.captures()
+        packed, error = self._step(message, lent.seen, captures, number, 0, captures.pack, names)
         if error is not None:
             self.failed("PACK", number, error)
             return

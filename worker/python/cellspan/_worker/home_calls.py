@@ -221,15 +221,15 @@ class Calls(Worker):
 
             raise UsageError(str(error)) from None
 
-    def call(self, text, flags, function=None, gather=False):
+    def call(self, text, flags, function=None, gather=False, lent=None):
         """Lets the kernel execute `text` as if it were a cell; returns (content, value or None). function: from function(); ranks call
-        it in place of the text's body. gather: the value is a list of all ranks' values.
+        it in place of the text's body. gather: the value is a list of all ranks' values. lent: a Lent, whose values its cell finds.
 
         If that fails, raises RemoteError with the class of the remote exception. Meanwhile the kernel handles interrupts: it
         ends the call, and then this raises KeyboardInterrupt.
         """
         __tracebackhide__ = True
-        waiting, interrupted, reported = self.begin_call(text, flags, function), False, False
+        waiting, interrupted, reported = self.begin_call(text, flags, function, lent), False, False
         self._expect_values()
         while not waiting.done.is_set():
             try:
@@ -245,7 +245,7 @@ class Calls(Worker):
             raise KeyboardInterrupt
         return self.returned(waiting.answer, gather)
 
-    def begin_call(self, text, flags, function=None):
+    def begin_call(self, text, flags, function=None, lent=None):
         """Sends the call; returns the Waiting for its RETURN. Calls of several threads run at the same time on different ranks."""
         __tracebackhide__ = True
         self.may_call()
@@ -256,6 +256,8 @@ class Calls(Worker):
         number, call = self.number(), next(self._numbers)
         waiting = self._calls[call] = Waiting(number)
         waiting.call = call
+        if lent is not None:
+            lent.call = call
         self.streams.settle()
         self.send("CALL", number, {"text": text, "flags": flags, "call": call, **(function or {})})
         return waiting
