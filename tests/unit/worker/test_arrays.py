@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """numpy's arrays that are more than their bytes, and arrays that live only while an object is pickled."""
 
+import mmap
 import os
+import pickle
 import sys
 import warnings
 from pathlib import Path
@@ -11,7 +13,8 @@ import pytest
 numpy = pytest.importorskip("numpy")
 
 sys.path.insert(0, str(Path(__file__).parent))
-from cellspan._capture import origins, reducers, vars_bundle  # noqa: E402
+from cellspan._base import filesystems  # noqa: E402
+from cellspan._capture import arrays, class_versions, fingerprints, origins, reducers, vars_bundle  # noqa: E402
 from cellspan._capture.capture import Capture  # noqa: E402
 from notebook import Notebook, round_trip  # noqa: E402
 
@@ -64,6 +67,18 @@ def test_variables_that_hold_one_array_share_it(nb, make):
     rows(nb, "x, y")
     nb.run("x.append(1)")
     assert nb.capture.names("x, y")[1] == ["y is sent again with x, which changed: they share memory"]
+
+
+def test_a_cell_does_not_walk_the_arrays_of_other_variables(nb, monkeypatch):
+    nb.run("import numpy\nmany = [numpy.zeros(600) for _ in range(300)]\ny = numpy.zeros(5000)\nz = [y]")
+    rows(nb, "many, y, z")
+    asked, of = [], fingerprints._holds
+    monkeypatch.setattr(fingerprints, "_holds", lambda answer: asked.append(1) or of(answer))
+    nb.run("y[0] = 1")
+    assert {row[0] for row in nb.capture.names("y")[0]} == {"y", "z"}
+    assert 0 < len(asked) < 20
+    nb.run("many[0] = numpy.ones(600)")
+    assert [row[0] for row in nb.capture.names("many")[0]] == ["many"]
 
 
 # -- views whose elements share memory
@@ -164,6 +179,8 @@ MAPPED = {
     "from an offset": "numpy.memmap({0!r}, 'f8', 'r+', 8 * 700, (50, 8))",
     "rows": "numpy.memmap({0!r}, 'f8', 'r+', 8 * 700, (50, 8))[3:9]",
     "columns": "numpy.memmap({0!r}, 'f8', 'r+', shape=(128, 128))[:, 2:5]",
+    "backwards": "numpy.memmap({0!r}, 'f8', 'r+', shape=(128, 128))[::-1, ::2]",
+    "broadcast": "numpy.lib.stride_tricks.as_strided(numpy.memmap({0!r}, 'f8', 'r+'), (128, 200), (8, 0), subok=True)",
     "transposed": "numpy.memmap({0!r}, 'f8', 'r+', shape=(128, 128)).T",
     "bytes": "numpy.memmap({0!r}, 'f8', 'r+').view('i4')",
     "new": "numpy.memmap({0!r} + '.new', 'f8', 'w+', shape=(300,))",
@@ -187,7 +204,75 @@ def test_a_memmap_is_one_of_the_same_file_elsewhere(nb, file, what):
 
 def test_a_memmap_that_can_only_be_read_stays_so(nb, file):
     nb.run(f"import numpy\nm = numpy.memmap({str(file)!r}, 'f8', 'r')\nfew = m[:3]")
-    assert nb.elsewhere("m few", "print(m.mode, m.flags.writeable, m[5], few.tolist())") == "r False 5.0 [0.0, 1.0, 2.0]"
+    nb.run(f"all = numpy.memmap({str(file)!r}, 'f8', 'r+')\nrow = all[5:900]\nrow.flags.writeable = False\nwide = numpy.broadcast_to(all[:1000], (9, 1000), subok=True)")
+    code = "print(m.mode, m.flags.writeable, m[5], few.tolist(), few.flags.writeable)\nprint([(x.mode, x.flags.writeable) for x in (all, row, wide)], wide.strides)"
+    assert nb.elsewhere("m few all row wide", code) == "r False 5.0 [0.0, 1.0, 2.0] False\n[('r+', True), ('r+', False), ('r+', False)] (0, 8)"
+
+
+def test_views_of_a_memmap_are_looked_up_and_mapped_once(nb, file, monkeypatch):
+    nb.run(f"import numpy\nm = numpy.memmap({str(file)!r}, 'f8', 'r+', 8 * 700)\nviews = [m[i:i + 9] for i in range(300)]\nother = numpy.memmap({str(file)!r}, 'f8', 'r+')")
+    asked, of = [], arrays.identity
+    monkeypatch.setattr(arrays, "identity", lambda path: asked.append(path) or of(path))
+    fd, size = nb.pack("views", "m", "other")
+    assert len(asked) == 2, "two mappings"
+    got = vars_bundle.unpack(fd, size, nb.ns)
+    os.close(fd)
+    assert {id(view._mmap) for view in got["views"]} == {id(got["m"]._mmap)} != {id(got["other"]._mmap)} and len(asked) == 4
+    assert [view.tolist() for view in got["views"]] == [view.tolist() for view in nb.ns["views"]]
+
+
+def test_an_object_of_a_class_derived_from_memmap_is_sent_as_it_is(nb, file):
+    nb.run(f"import numpy\nclass M(numpy.memmap):\n    def view(self, *args):\n        raise TypeError('of the class')\nm = M({str(file)!r}, 'f8', 'r+')\nm.tag = 't'")
+    assert nb.elsewhere("m", "print(type(m).__name__, m.tag, m[5], m.sum(), m.mode)") == "M t 5.0 134209536.0 None"
+
+
+def test_a_file_that_became_shorter_is_not_made_longer(nb, file):
+    nb.run(f"import numpy\nm = numpy.memmap({str(file)!r}, 'f8', 'r+', 8 * 512)")
+    fd, size = nb.pack("m")
+    os.truncate(file, 8192)
+    with pytest.raises(vars_bundle.LoadError, match="has become shorter than the memmap"):
+        vars_bundle.unpack(fd, size, nb.ns)
+    os.close(fd)
+    assert os.path.getsize(file) == 8192
+
+
+@pytest.mark.parametrize("local", [True, False])
+def test_a_memmap_that_a_rank_has_made_comes_home_as_its_file_if_home_finds_it(nb, file, monkeypatch, local):
+    monkeypatch.setattr(filesystems, "is_local", lambda folder, points: local)
+    nb.run(f"import numpy\nm = numpy.memmap({str(file)!r}, 'f8', 'r+')")
+    m, large = nb.ns["m"], 1 << 17
+    of_home = reducers.Pickled(m)
+    monkeypatch.setattr(class_versions, "side", class_versions.RANKS)
+    monkeypatch.setattr(arrays, "_senders", set())
+    assert (reducers.Pickled(m).size >= large) == local, "home may be on another machine"
+    pickle.loads(b"".join(of_home.chunks.pieces))
+    assert reducers.Pickled(m).size < 1000, "home has sent that file"
+
+
+def test_a_memmap_on_a_shared_file_system_is_written_before_other_machines_read_it(nb, file, monkeypatch):
+    flushed = []
+
+    class Mapping(mmap.mmap):
+        def flush(self, *args):
+            flushed.append(self)
+            return super().flush(*args)
+
+    monkeypatch.setattr(mmap, "mmap", Mapping)
+    nb.run(f"import numpy\nm, n = numpy.memmap({str(file)!r}, 'f8', 'r+'), numpy.memmap({str(file)!r}, 'f8', 'r')")
+    reducers.Pickled([nb.ns["m"], nb.ns["n"]])
+    assert not flushed
+    monkeypatch.setattr(filesystems, "is_local", lambda folder, points: False)
+    reducers.Pickled([nb.ns["m"], nb.ns["m"][5:], nb.ns["n"]])
+    assert flushed == [nb.ns["m"]._mmap]
+
+
+def test_a_file_that_is_gone_while_it_is_looked_up_is_no_error(nb, file, monkeypatch):
+    def gone(path):
+        raise FileNotFoundError(path)
+
+    nb.run(f"import numpy\nm = numpy.memmap({str(file)!r}, 'f8', 'r+')")
+    monkeypatch.setattr(arrays, "identity", gone)
+    assert nb.elsewhere("m", "print(m.sum())") == "134209536.0"
 
 
 @pytest.mark.parametrize("then", ["os.unlink(path)", "os.rename(path, path + '.old')", "os.rename(path, path + '.old'); numpy.zeros(1 << 14).tofile(path)",

@@ -6,6 +6,7 @@ numpy is imported here only to rebuild one.
 
 from __future__ import annotations
 
+import bisect
 import importlib
 import mmap
 import os
@@ -13,10 +14,12 @@ import pickle
 import sys
 
 from .._base import filesystems
+from . import class_versions
 from .tensors import set_attributes
 
 SMALL = 4096  # bytes
 WRITEABLE = 0x400  # in flags.num; flags.writeable warns of what broadcast_arrays() has made
+OF_MAPPING = ("_mmap", "filename", "offset", "mode")  # the attributes of a memmap
 BOOT = "/proc/sys/kernel/random/boot_id"  # the same for all processes of a machine
 
 
@@ -58,61 +61,86 @@ def reduce_subclass(array):
     kind, base = type(array), sys.modules["numpy"].ndarray
     if kind is base or any(getattr(kind, name) is not getattr(base, name) for name in ("__reduce__", "__reduce_ex__", "__setstate__")):
         return NotImplemented
-    state = getattr(array, "__dict__", None)
-    return make_subclass, (kind, array.view(base)), dict(state) if state else None, None, None, set_attributes
+    state = {name: value for name, value in getattr(array, "__dict__", {}).items() if not (name in OF_MAPPING and _is_memmap(array))}
+    return make_subclass, (kind, base.view(array, base)), state or None, None, None, set_attributes
+
+
+def _is_memmap(array):
+    return isinstance(array, sys.modules["numpy"].memmap)
 
 
 def make_subclass(kind, plain):
-    return plain.view(kind)
+    return importlib.import_module("numpy").ndarray.view(plain, kind)
 
 
 # ---- files that are mapped ----------------------------------------------------------------------------------------
 
-
-def reduce_memmap(array):
-    """The reduction of numpy's memmap: ranks map the same file. An array in memory, if the array is not what is in a file that has a name, or
-    is a small one that nobody can write."""
-    small = array.mode == "r" and array.nbytes < SMALL
-    place = _place_in_file(array) if type(array) is sys.modules["numpy"].memmap and not small else None
-    if place is None:
-        return _reduce_content(array)
-    mode = "r" if array.mode == "r" else "r+"  # w+ would empty the file
-    order = "C" if array.flags.c_contiguous else "F" if array.flags.f_contiguous else ""
-    return make_memmap, (*place, mode, array.dtype, array.shape, array.strides, order)
+_senders = set()  # (machine, device, inode) of files that the sender has on this machine, too
 
 
-def _reduce_content(array):
-    """As what is in memory, without the mapping."""
-    numpy = sys.modules["numpy"]
-    if type(array) is not numpy.memmap:
-        return reduce_subclass(array)
-    return make_subclass, (numpy.memmap, array.view(numpy.ndarray))
+class Files:
+    """The files that numpy's memmaps in one pickle map. Each mapping is looked up once, and is in the pickle once: a list of rows has
+    thousands of views of one."""
+
+    def __init__(self):
+        self._of = {}  # id of an mmap.mmap: (it, its _File; None: it is not a file that others find)
+        self._starts, self._lines = None, []  # of /proc/self/maps
+
+    def reduce(self, array):
+        """The reduction of a memmap: ranks map the same file. An array in memory, if the array is not what is in a file that has a name, or
+        is a small one that nobody can write."""
+        file = None if array.mode == "r" and array.nbytes < SMALL else self._file(array)
+        writeable = bool(array.flags.num & WRITEABLE)
+        if file is not None and not array.dtype.hasobject and array.size:
+            low, size = span_of(array)
+            if file.start <= low and low + size <= file.start + file.size:
+                return make_memmap, (file, array.__array_interface__["data"][0] - file.start, array.dtype, array.shape, array.strides, writeable)
+        return make_content, (sys.modules["numpy"].ndarray.view(array, sys.modules["numpy"].ndarray), writeable)
+
+    def _file(self, array):
+        mapping = getattr(array, "_mmap", None)
+        if mapping is None or array.filename is None or array.mode not in ("r", "r+", "w+"):
+            return None
+        if id(mapping) not in self._of:
+            try:
+                self._of[id(mapping)] = mapping, self._look_up(array, mapping)
+            except OSError:
+                self._of[id(mapping)] = mapping, None
+        return self._of[id(mapping)][1]
+
+    def _look_up(self, array, mapping):
+        start = sys.modules["numpy"].frombuffer(mapping, dtype="u1").__array_interface__["data"][0]
+        path = os.path.realpath(array.filename)
+        if not self._is_mapped(start, path):
+            return None
+        found = identity(path)
+        if not filesystems.is_local(os.path.dirname(path), filesystems.mounts()):
+            if array.mode != "r":
+                mapping.flush()  # other machines see what is written
+        elif class_versions.side == class_versions.RANKS and tuple(found) not in _senders:
+            return None  # home may be on another machine
+        return _File(path, found, "r" if array.mode == "r" else "r+", start, len(mapping), array.offset)  # w+ would empty the file
+
+    def _is_mapped(self, address, path):
+        """Does Linux say that this file, as it is under this name now, is mapped there?"""
+        if self._starts is None:
+            with open("/proc/self/maps", "rb") as file:
+                self._lines = file.readlines()
+            self._starts = [int(line.partition(b"-")[0], 16) for line in self._lines]
+        at = bisect.bisect(self._starts, address) - 1
+        return at >= 0 and self._lines[at].rstrip(b"\n").split(None, 5)[5:] == [os.fsencode(path)]
 
 
-def _place_in_file(array):
-    """(path, [machine, device, inode] of the file, offset of the array's first byte in it, bytes); None: it is not in a file that others find."""
-    mapping, path = getattr(array, "_mmap", None), getattr(array, "filename", None)
-    if mapping is None or path is None or array.mode not in ("r", "r+", "w+") or array.dtype.hasobject or array.size == 0 or min(array.strides, default=0) < 0:
-        return None
-    start = sys.modules["numpy"].frombuffer(mapping, dtype="u1").__array_interface__["data"][0]
-    path = os.path.realpath(path)
-    if not _is_mapped(start, path):
-        return None
-    low, size = span_of(array)
-    return path, identity(path), array.offset // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY + low - start, size
+class _File:
+    """A mapping in a pickle. start: its address; offset: of the memmap's first element in the file."""
 
+    def __init__(self, path, identity, mode, start, size, offset):
+        before = offset % mmap.ALLOCATIONGRANULARITY  # numpy maps from a whole page
+        self.start, self.size = start + before, size - before
+        self._reduced = map_file, (path, identity, mode, offset, self.size)
 
-def _is_mapped(address, path):
-    """Does Linux say that this file, as it is under this name now, is mapped there?"""
-    try:
-        with open("/proc/self/maps", "rb") as file:
-            for line in file:
-                first, _, end = line.split(b" ", 1)[0].partition(b"-")
-                if int(first, 16) <= address < int(end, 16):
-                    return line.rstrip(b"\n").split(None, 5)[5:] == [os.fsencode(path)]
-    except OSError:
-        pass
-    return False
+    def __reduce__(self):
+        return self._reduced
 
 
 def identity(path):
@@ -133,14 +161,32 @@ def _is_same_file(path, theirs):
     return ours[2] == theirs[2] and not filesystems.is_local(os.path.dirname(path), filesystems.mounts())
 
 
-def make_memmap(path, file, first, size, mode, dtype, shape, strides, order):
-    numpy = importlib.import_module("numpy")
+def map_file(path, file, mode, offset, size):
+    """A memmap of these bytes of a file, which is never made longer."""
     if not _is_same_file(path, file):
         raise pickle.UnpicklingError(f"a memmap's file, {path}, is not on this machine: send numpy.array() of it, or open the memmap in the cell")
-    whole = numpy.memmap(path, "u1", mode, first, size)
-    if order:
-        return whole.view(dtype).reshape(shape, order=order)  # its flush() finds the mapping
-    return numpy.lib.stride_tricks.as_strided(whole[: dtype.itemsize].view(dtype), shape, strides, subok=True)
+    if os.stat(path).st_size < offset + size:
+        raise pickle.UnpicklingError(f"a memmap's file, {path}, has become shorter than the memmap")
+    _senders.add(tuple(file))
+    return importlib.import_module("numpy").memmap(path, "u1", mode, offset, size)
 
 
-RULES = {("numpy", "ndarray"): reduce_subclass, ("numpy", "memmap"): reduce_memmap}
+def make_memmap(whole, first, dtype, shape, strides, writeable):
+    """A part of the memmap `whole`. Its base is that one, so that its flush() finds the mapping."""
+    numpy = importlib.import_module("numpy")
+    view = numpy.ndarray.__new__(numpy.memmap, shape, dtype, whole, first, strides)
+    vars(view).update((name, getattr(whole, name)) for name in OF_MAPPING)
+    if not writeable:
+        view.flags.writeable = False
+    return view
+
+
+def make_content(plain, writeable):
+    """A memmap of no file, as numpy itself makes them."""
+    view = make_subclass(importlib.import_module("numpy").memmap, plain)
+    if not writeable:
+        view.flags.writeable = False
+    return view
+
+
+RULES = {("numpy", "ndarray"): reduce_subclass}

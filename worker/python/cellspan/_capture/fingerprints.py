@@ -45,7 +45,7 @@ class Sent:
 class Known:
     """What is known about one name: its version, and digests of its value."""
 
-    __slots__ = ("version", "since", "ident", "via", "pulled", "assigned", "digest", "large", "arrays", "_alive", "size", "failed", "cells", "by_name")
+    __slots__ = ("version", "since", "ident", "via", "pulled", "assigned", "digest", "large", "arrays", "_alive", "_forgot", "size", "failed", "cells", "by_name")
 
     def __init__(self, version, digest, large=(), arrays=(), size=0, failed=None):
         self.version = self.since = version
@@ -63,10 +63,14 @@ class Known:
 
     def note_arrays(self, arrays):
         """arrays: as of reducers.Pickler, to see what shares memory."""
-        self._alive, self.arrays = dict(arrays), set(arrays)
+        self._alive, self.arrays, self._forgot = dict(arrays), set(arrays), False
 
-    def forget_dead(self):
-        """Forgets arrays that are not alive, as those that an object makes of itself when it is pickled: others may get their addresses."""
+    def forget_dead(self, again=True):
+        """Forgets arrays that are not alive, as those that an object makes of itself when it is pickled: others may get their addresses.
+        again: also if that was done since they were noted."""
+        if self._forgot and not again:
+            return
+        self._forgot = True
         for address in [address for address, is_alive in self._alive.items() if not _holds(is_alive())]:
             del self._alive[address]
             self.arrays.discard(address)

@@ -230,6 +230,7 @@ class Pickler(cloudpickle.Pickler, Found):
         self._sources = {}
         self._tensor = tensors.tensor_type()
         self._array = getattr(sys.modules.get("numpy"), "ndarray", None)
+        self._memmap, self._files = getattr(sys.modules.get("numpy"), "memmap", None), arrays.Files()
         self._delta_table = getattr(sys.modules.get("deltalake"), "DeltaTable", None)
         shell = sys.modules.get("IPython.core.interactiveshell")
         self._shell = getattr(shell, "InteractiveShell", ())
@@ -242,6 +243,8 @@ class Pickler(cloudpickle.Pickler, Found):
             return self._reduce_tensor(obj)
         if kind is self._array:
             return self._reduce_array(obj)
+        if kind is self._memmap:
+            return self._files.reduce(obj)
         own = _own.get(kind)
         if own is not None:
             return own(self, obj)
@@ -369,7 +372,8 @@ class Pickler(cloudpickle.Pickler, Found):
         inner = getattr(cached, "__wrapped__", None)
         if inner is None or _found_by_name(cached):
             return NotImplemented
-        state = {name: value for name, value in cached.__dict__.items() if name != "__wrapped__" and not _is_same_of(inner, name, value)}
+        left_out = ("__wrapped__", "cache_parameters")  # functools sets these itself
+        state = {name: value for name, value in cached.__dict__.items() if name not in left_out and not _is_same_of(inner, name, value)}
         return rebuild.make_cached, (inner, cached.cache_parameters()), state or None, None, None, rebuild.set_cached
 
     def _reduce_cached_property(self, prop):

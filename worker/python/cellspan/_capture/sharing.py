@@ -28,23 +28,27 @@ def others(seen, known, user_ns):
     """{name: Known} of other names that were sent before and that share memory with these: a rank that lacks one of these needs the
     others, too."""
     arrays = set().union(*(k.arrays for k in seen.values()))
-    return {
-        n: k
-        for n, k in known.items()
-        if arrays and n not in seen and n in user_ns and k.via is not None and arrays.intersection(k.arrays)
-    }
+    return {n: k for n, k in known.items() if arrays and n not in seen and n in user_ns and k.via is not None and _shares(k, arrays)}
+
+
+def _shares(known, arrays):
+    """Has it one of these arrays? Not if its own one at that address is gone."""
+    if arrays.isdisjoint(known.arrays):
+        return False
+    known.forget_dead()
+    return not arrays.isdisjoint(known.arrays)
 
 
 def partners(seen, known, user_ns, before, wanted, all_of_them):
     """Names that were sent before and that share memory with one that changed (all_of_them: with any that is checked), so that they
     must be sent again with it. Adds them to `wanted`."""
-    for of in known.values():
-        of.forget_dead()
+    for of in seen.values():
+        of.forget_dead(again=False)
     changed = [n for n, k in seen.items() if all_of_them or k.version != before.get(n)]
     arrays = set().union(*(seen[n].arrays for n in changed))
     more = []
     for name, of in known.items():
-        if name not in seen and name in user_ns and arrays.intersection(of.arrays):
+        if name not in seen and name in user_ns and _shares(of, arrays):
             other = next(n for n in changed if seen[n].arrays & of.arrays)
             wanted[name] = f"shares memory with {other}"
             more.append(name)
