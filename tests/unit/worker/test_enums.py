@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from cellspan._capture import origins, vars_bundle  # noqa: E402
+from cellspan._capture import origins, reducers, vars_bundle  # noqa: E402
 from notebook import Notebook  # noqa: E402
 
 
@@ -125,6 +125,11 @@ def test_a_function_with_a_cache_keeps_its_attributes(nb, what):
     assert nb.elsewhere("f", f"print(({look},))") == nb.ns["wanted"]
 
 
+def test_what_functools_sets_of_a_function_with_a_cache_is_not_sent(nb):
+    nb.run("import functools\n@functools.lru_cache(maxsize=3)\ndef f(x):\n    return x")
+    assert reducers.Pickled(nb.ns["f"], nb.ns).by_value == []
+
+
 # -- classes that a metaclass or a later line has changed
 
 METACLASSES = {
@@ -173,6 +178,18 @@ def test_a_slot_of_a_member_that_was_deleted_is_deleted_elsewhere(nb):
     try:
         code = f"from cellspan._capture import vars_bundle\nvars_bundle.unpack({again}, {more})\nprint(hasattr(x[0].A, 'a'), x[0].A.b)"
         assert load(fd, size, again, code) == "False 5"
+    finally:
+        os.close(again)
+
+
+def test_an_attribute_that_was_deleted_from_a_structure_is_deleted_elsewhere(nb):
+    nb.run("import ctypes\nclass S(ctypes.Structure):\n    _fields_ = [('a', ctypes.c_int)]\n    n, tag = 1, 2\nx, y = [S], [S]")
+    fd, size = nb.pack("x")
+    nb.run("del S.n")
+    again, more = nb.pack("y")
+    try:
+        code = f"from cellspan._capture import vars_bundle\nvars_bundle.unpack({again}, {more})\nprint(hasattr(x[0], 'n'), x[0].tag, x[0](3).a, x[0]._fields_[0][0])"
+        assert load(fd, size, again, code) == "False 2 3 a"
     finally:
         os.close(again)
 

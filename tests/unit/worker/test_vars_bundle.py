@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from cellspan._capture import call_buffers, reducers, vars_bundle  # noqa: E402
+from cellspan._capture import call_buffers, origins, rebuild, reducers, vars_bundle  # noqa: E402
 from notebook import Notebook, round_trip  # noqa: E402
 
 
@@ -377,6 +377,55 @@ def test_an_exception_of_the_notebook_travels(nb):
 def test_weak_references_and_self_reference_work(nb):
     nb.run("import weakref\nclass N: pass\nn = N()\nn.me = n\nn.ref = weakref.ref(n)\nn.dead = weakref.ref(N())\nw = weakref.WeakKeyDictionary({N: 1})")
     assert nb.elsewhere("n w", "print(n.me is n, n.ref() is n, n.dead(), list(w.values()))") == "True True None [1]"
+
+
+WEAK = "import gc, weakref\nclass N:\n    pass\nclass H:\n    pass\nn, h = N(), H()\nh.ref = weakref.ref(n)"
+LOADS_ANOTHER = """
+from cellspan._capture import vars_bundle
+class Loads:
+    def __init__(self, made): self.made = made
+    def __setstate__(self, state):
+        fd, size = vars_bundle.pack(0)
+        vars_bundle.unpack(fd, size)
+        self.made = state["made"]
+"""
+
+
+def test_a_target_of_a_weak_reference_is_kept_only_by_who_asks_for_it(nb):
+    nb.run(WEAK + LOADS_ANOTHER + "both = [h, Loads(1)]")
+    fd, size = nb.pack("both")
+    got = vars_bundle.unpack(fd, size, nb.ns)["both"][0]
+    gc.collect()
+    assert got.ref() is None, "as at home: nothing holds it"
+    held = []
+    with rebuild.holding(held):
+        got = vars_bundle.unpack(fd, size, nb.ns)["both"][0]
+    os.close(fd)
+    another, more = nb.pack("h")
+    vars_bundle.unpack(another, more, nb.ns)
+    os.close(another)
+    gc.collect()
+    assert len(held) == 1 and got.ref() is held[0], "another load, within this one or after it, takes nothing away"
+
+
+def test_a_rank_keeps_the_targets_of_a_variable_and_of_what_exists_for_one_cell(nb):
+    nb.run(WEAK)
+    names = ["h", "_cellspan_call"]
+    nb.ns["_cellspan_call"] = nb.ns["h"].__class__()
+    nb.run("m = N()\n_cellspan_call.ref = weakref.ref(m)")
+    of = origins.Origins(nb.ns)
+    for name in reversed(names):
+        fd, size = nb.pack(name)
+        with of.holding():
+            nb.ns.update(vars_bundle.unpack(fd, size, nb.ns))
+            of.came([name], fd, size)
+        os.close(fd)
+    h, call = nb.ns["h"], nb.ns["_cellspan_call"]
+    gc.collect()
+    assert h.ref() is not None and call.ref() is not None
+    of.gone()
+    gc.collect()
+    assert h.ref() is not None and call.ref() is None, "the cell has ended"
 
 
 def test_the_senders_search_path_is_extended_at_the_receiver(nb, tmp_path, monkeypatch):

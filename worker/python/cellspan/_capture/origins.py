@@ -145,9 +145,16 @@ class Origins:
         self._watched = set()  # names that the rank has bound itself and that home has, too
         self._bound = set()  # names that the rank's cells have bound by any means; home may have them, too
         self._before = None  # marks of the names' values when the cell began; None: it has not begun
+        self._held, self._of_cell = [], []  # targets of weak references: of the bundle that is being loaded; of all since the last cell's end
         self._doubtful = {}  # name -> a function: is this the value that the name had before the cell? None: it had none
 
     # ---- what comes and goes
+
+    def holding(self):
+        """A block that loads a bundle, and calls came(): what its weak references lead to is alive until its variables are replaced, or, if
+        they are those of one cell, until that ends."""
+        self._held = []
+        return rebuild.holding(self._held)
 
     def came(self, names, fd=-1, size=0, grads=None, arrived=None):
         """These names now have the values of this bundle, at home as well. fd -1: its bytes are not here. grads: their grads_of(),
@@ -155,7 +162,8 @@ class Origins:
         names, arrived = [name for name in names if not name.startswith(EACH_TIME)], arrived or {}
         complete = {name for name in names if name in arrived and arrived[name].is_complete()}
         kept, why = self._keep(fd, size) if len(complete) < len(names) else (None, "")
-        held = rebuild.take_held() if grads is None else []
+        held = self._held if grads is None else []
+        self._of_cell += held  # some may belong to names of one cell
         for name in names:
             before = self._of.get(name)
             self._of[name] = Origin(None if name in complete else kept, why, arrived.get(name), self.user_ns.get(name), grads)
@@ -240,7 +248,8 @@ class Origins:
         return names
 
     def gone(self):
-        """The names that were deleted since the last call. Also frees bundles that are not needed any more."""
+        """The names that were deleted since the last call. Also frees bundles, and what holding() holds, that are not needed any more."""
+        self._held, self._of_cell = [], []
         gone = [name for name in {*self._of, *self._watched, *self._bound} if name not in self.user_ns]
         for name in gone:
             self._of.pop(name, None)
@@ -351,9 +360,10 @@ class Origins:
         if arrived and arrived.is_complete():
             return arrived.size, arrived.digest, arrived.large, {}
         if id(kept) not in loaded:
-            made = []
-            values = kept.unpack(self.user_ns, lambda body, buffers: made.append(_Again(body, buffers)) or made[0].load())
-            loaded[id(kept)] = values, made[0].twins, rebuild.take_held()
+            made, held = [], []
+            with rebuild.holding(held):
+                values = kept.unpack(self.user_ns, lambda body, buffers: made.append(_Again(body, buffers)) or made[0].load())
+            loaded[id(kept)] = values, made[0].twins, held
         values, copies, _ = loaded[id(kept)]
         theirs, _ = class_states.pickled(values[name], self.user_ns, _Chunks(BODY_MAX))
         digest, large = fingerprint(theirs, again=True)

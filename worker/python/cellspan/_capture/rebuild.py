@@ -42,13 +42,28 @@ class load_into:
 
     def __enter__(self):
         self._before = getattr(_local, "loading", None)
-        _local.loading, _local.held = self._context, []
+        _local.loading = self._context
 
     def __exit__(self, *error):
         _local.loading = self._before
         filled, _local.filled = getattr(_local, "filled", None), None
         if filled and on_filled is not None and not any(error):
             on_filled(filled)
+
+
+class holding:
+    """Within the block, the targets of weak references that this thread loads are put into `held`. At home something else holds them; here
+    they are alive as long as the caller keeps this list, if nothing else holds them."""
+
+    def __init__(self, held):
+        self._held = held
+
+    def __enter__(self):
+        self._before = getattr(_local, "held", None)
+        _local.held = self._held
+
+    def __exit__(self, *error):
+        _local.held = self._before
 
 
 def loading():
@@ -193,16 +208,10 @@ def make_weak_dict(kind, items):
 
 
 def _hold(target):
-    """At home something else holds the target of a weak reference. Here it may be that nothing does: see take_held()."""
+    """Keeps the target of a weak reference: see holding."""
     if getattr(_local, "held", None) is not None:
         _local.held.append(target)
     return target
-
-
-def take_held():
-    """The targets of weak references of what this thread has loaded last. As long as the caller holds these, they are alive."""
-    held, _local.held = getattr(_local, "held", None), None
-    return held or []
 
 
 AT = 4  # index of the argument of make_plain() and make_enum() with the class's id
@@ -317,13 +326,13 @@ def set_class(cls, state):
         type.__dict__["__qualname__"].__set__(cls, name)
 
 
-def _delete(owner, came, now):
-    """Deletes what came with an earlier state of a class, or of an enum's member, and is not in the newest one."""
+def _delete(cls, came, now):
+    """Deletes what came with an earlier state of a class and is not in the newest one."""
+    native = native_of(type(cls))
     for name in came:
-        if name not in now and name in vars(owner):
-            delete = type.__delattr__ if isinstance(owner, type) else object.__delattr__
+        if name not in now and name in vars(cls) and name not in ("_fields_", "_abc_impl"):
             with contextlib.suppress(AttributeError, TypeError):  # a class of C
-                delete(owner, name)
+                native.__delattr__(cls, name)
 
 
 def _fill(cls, attributes):

@@ -8,7 +8,7 @@ import functools
 import time
 
 from .._base.errors import is_a, text_of, with_article
-from .._capture import vars_bundle
+from .._capture import rebuild, vars_bundle
 from . import gpu_placement, seeds
 from .exchange import Exchange, this_rank
 
@@ -30,8 +30,8 @@ def work(fn, of, seed=None, retries=0, keeps=False):
                 return
             head, data = chunk
             first, spare = head["first"], retries - head.get("tried", 0)
-            items = _items(exchange, data, first, ns)
-            again = functools.partial(_again, exchange, data, first, ns, begin_item) if spare else None
+            items, held = _items(exchange, data, first, ns)
+            again = functools.partial(_again, exchange, data, first, ns, begin_item, held) if spare else None
             del chunk, data
             began, results = time.perf_counter(), []
             until = began + TELL_S
@@ -49,10 +49,12 @@ def work(fn, of, seed=None, retries=0, keeps=False):
 
 
 def _items(exchange, data, first, ns):
-    """The items of a chunk. TypeError: one of them can't be loaded; its text names the item."""
+    """(the items of a chunk, what must live as long as they do). TypeError: one of them can't be loaded; its text names the item."""
     __tracebackhide__ = True
+    held = []
     try:
-        return vars_bundle.unpack_bytes(data, ns, gpu_placement.copied)
+        with rebuild.holding(held):
+            return vars_bundle.unpack_bytes(data, ns, gpu_placement.copied), held
     except vars_bundle.LoadError as error:
         from .._capture import unloaded
 
@@ -87,11 +89,12 @@ def _is_of_item(error):
     return is_a(error, (Exception, SystemExit)) and not left_by_interrupt(error)
 
 
-def _again(exchange, data, first, ns, begin_item, at):
-    """Begins this item once more: the call that has failed may have changed it."""
+def _again(exchange, data, first, ns, begin_item, held, at):
+    """Begins this item once more: the call that has failed may have changed it. held: gets what must live as long as the item."""
     __tracebackhide__ = True
     exchange.again += 1
-    item = _items(exchange, data, first, ns)[at - first]
+    items, more = _items(exchange, data, first, ns)
+    item, held[:] = items[at - first], more + held
     begin_item(at)
     return item
 

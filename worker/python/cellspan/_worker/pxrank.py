@@ -9,7 +9,7 @@ import time
 
 from .._base.errors import text_of, with_article
 from .._base.own_code import forget
-from .._capture import own_names, vars_bundle
+from .._capture import own_names, rebuild, vars_bundle
 from . import exchange, gpu_placement, map_rank, rank_calls
 
 
@@ -117,8 +117,10 @@ def attempt(packed):
     packed: the bytes of (function, arguments, keyword arguments)."""
     __tracebackhide__ = True
     ns = exchange.this_rank().shell.user_ns
+    held = []
     try:
-        fn, args, kwargs = vars_bundle.unpack_bytes(packed, ns, gpu_placement.copied)
+        with rebuild.holding(held):
+            fn, args, kwargs = vars_bundle.unpack_bytes(packed, ns, gpu_placement.copied)
         return _packed(fn, fn(*args, **kwargs), ns)
     except (Exception, SystemExit) as error:
         return vars_bundle.pack_bytes(Failure(error), ns)

@@ -215,7 +215,8 @@ class Rank(Worker):
         shell.events.trigger("pre_execute")
         shell.events.trigger("pre_run_cell", info)
         try:
-            fn, args, kwargs = self._loaded(load)
+            with self._origins.holding():
+                fn, args, kwargs = self._loaded(load)
             cell.result.result = (rank_calls.once if self.PASSES else rank_calls.call)(fn, args, kwargs)
         except BaseException as error:
             cell.result.error_in_exec = error
@@ -462,12 +463,14 @@ class Rank(Worker):
         """Binds the names in the blob, or in the bundle that another rank sends from GPU to GPU (broadcast)."""
         __tracebackhide__ = True
         if not broadcast:
-            self._bind_all(unpack(fd, size, self.shell.user_ns, land=gpu_placement.copied), fd, size)
+            with self._origins.holding():
+                self._bind_all(unpack(fd, size, self.shell.user_ns, land=gpu_placement.copied), fd, size)
             return
         kept = []
         try:
-            bound = self._broadcast(broadcast, fd, size, lambda *bundle: kept.append((os.dup(bundle[0]), bundle[1])))
-            self._bind_all(bound, *(kept[0] if kept else (-1, 0)))
+            with self._origins.holding():
+                bound = self._broadcast(broadcast, fd, size, lambda *bundle: kept.append((os.dup(bundle[0]), bundle[1])))
+                self._bind_all(bound, *(kept[0] if kept else (-1, 0)))
         finally:
             for own, _ in kept:
                 os.close(own)

@@ -319,8 +319,11 @@ def without_our_frames(tb):
     return tb
 
 
+_held = []  # what weak references lead to, for as long as the process lives
+
+
 def _received(sent, size, modules, body):
-    from .._capture import vars_bundle
+    from .._capture import rebuild, vars_bundle
 
     namespace = sys.modules["__main__"].__dict__
     watch(namespace)
@@ -329,16 +332,17 @@ def _received(sent, size, modules, body):
             namespace[name] = importlib.import_module(module)
         except ImportError:  # who uses it gets a NameError
             pass
-    if isinstance(sent, bytes):
-        values = vars_bundle.unpack_bytes(sent, namespace, land=_on_gpu)
-    else:
-        fd = sent.detach()
-        try:
-            values = vars_bundle.unpack(fd, size, namespace, land=_on_gpu)
-        finally:
-            os.close(fd)
-    namespace.update(values)
-    process = pickle.loads(body)
+    with rebuild.holding(_held):
+        if isinstance(sent, bytes):
+            values = vars_bundle.unpack_bytes(sent, namespace, land=_on_gpu)
+        else:
+            fd = sent.detach()
+            try:
+                values = vars_bundle.unpack(fd, size, namespace, land=_on_gpu)
+            finally:
+                os.close(fd)
+        namespace.update(values)
+        process = pickle.loads(body)
     if _is_pools(process):
         _keep_alive()
     return process
