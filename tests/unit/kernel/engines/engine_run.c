@@ -374,7 +374,7 @@ static int taken_port(unsigned *port)
 {
     struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     socklen_t size = sizeof at;
-    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0); /* no child has it, too */
 
     if (fd < 0 || bind(fd, (const struct sockaddr *)&at, size) < 0 || listen(fd, 1) < 0 ||
         getsockname(fd, (struct sockaddr *)&at, &size) < 0)
