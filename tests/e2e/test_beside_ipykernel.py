@@ -78,7 +78,7 @@ REASONS = {
         "a rank that fails must not end the others": "TORCH_NCCL_* NCCL_RAS_ADDR",
     },
     ("both", "signals"): {"handlers of atexit run before the process ends": "SIGTERM"},
-    ("both", "shell"): {"cellspan's own": "cell_over keep_history worker", "readline is of no use in a kernel, and nothing reads it": "readline_use"},
+    ("both", "shell"): {"cellspan's own": "cell_over keep_history run_part run_whole_cell within_a_run worker", "readline is of no use in a kernel, and nothing reads it": "readline_use"},
     ("both", "options"): {
         "no options: nobody sets them": "data_pub_class readline_use",
         "the shell's own objects, which are plain attributes here: each cell reads them several times": "builtin_trap display_trap history_manager",
@@ -101,6 +101,7 @@ REASONS = {
     ("both", "builtins"): {
         "debugpy's, which is imported only when a debugger is switched on": "execfile runfile",
         "asks the client through the agent": "input",
+        "the text of cellspan's own cells names its functions by it, whatever names the user has bound": "__cellspan__",
     },
     ("both", "warnings"): {"only Windows can get this warning": "*Trio*"},
 }
