@@ -166,7 +166,7 @@ def map_file(path, file, mode, offset, size):
     if not _is_same_file(path, file):
         raise pickle.UnpicklingError(f"a memmap's file, {path}, is not on this machine: send numpy.array() of it, or open the memmap in the cell")
     if os.stat(path).st_size < offset + size:
-        raise pickle.UnpicklingError(f"a memmap's file, {path}, has become shorter than the memmap")
+        raise pickle.UnpicklingError(f"a memmap's file, {path}, has become shorter than the memmap: open the memmap again")
     _senders.add(tuple(file))
     return importlib.import_module("numpy").memmap(path, "u1", mode, offset, size)
 
