@@ -202,7 +202,8 @@ def test_a_large_form_of_a_rank_cells_value_is_shown_and_what_is_too_large_is_na
     assert "text/html of 65 MiB is not shown: all that a cell's value shows may have 64 MiB" in cell.stderr, cell.shown
 
 
-def test_a_list_of_values_that_home_cannot_show_is_there_and_says_why(nb):
+def test_a_list_of_values_that_home_cannot_show_is_there_and_says_why(fresh):
+    nb = fresh()  # whose _ is IPython's
     nb.ok("import os\nclass OnRanks:\n    def __repr__(self):\n        if 'RANK' not in os.environ:\n            raise ValueError('no rank')\n"
           "        return 'shown'")  # fmt: skip
     for options in ("--gather", "--gather --into both"):
