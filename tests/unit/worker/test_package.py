@@ -43,6 +43,17 @@ def test_each_folder_uses_those_below_it():
                 assert others <= uses, (folder, name, others)
 
 
+def test_no_file_has_more_than_600_lines():
+    long = []
+    for folder, _, names in os.walk(FOLDER):
+        for path in (os.path.join(folder, name) for name in names if name.endswith(".py")):
+            with open(path, encoding="utf-8") as file:
+                lines = sum(1 for _ in file)
+            if lines > 600:
+                long.append("%s: %d lines" % (os.path.relpath(path, FOLDER), lines))
+    assert long == []
+
+
 def test_threads_of_its_own_are_begun_as_such():
     """The debugger shows the others. A subshell's thread runs the user's cells. An engine's process, which _launch/ is, has no debugger."""
     begin = []

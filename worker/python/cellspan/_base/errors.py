@@ -67,6 +67,11 @@ def attempt(what, run, *args):
         return None
 
 
+def in_one_line(error):
+    """An error as one line, without our traceback."""
+    return {"ename": type(error).__name__, "evalue": text_of(error), "traceback": [in_words(error)]}
+
+
 def give_up(error):
     """Ends a process that can't answer any more because a cell has broken Python itself, for example by builtins.len = None."""
     try:

@@ -15,7 +15,7 @@ import time
 from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult
 
 from .. import _link
-from .._base.errors import in_words, text_of, undefined
+from .._base.errors import in_one_line, text_of, undefined
 from .._base.limit import Limit, TooSlow
 from .._capture import class_versions
 from .._capture.origins import Origins
@@ -596,8 +596,3 @@ class Rank(Worker):
 def _add(error, why):
     error["evalue"] += f" ({why})"
     error["traceback"] = [*error["traceback"], why]
-
-
-def in_one_line(error):
-    """An error as one line, without our traceback."""
-    return {"ename": type(error).__name__, "evalue": text_of(error), "traceback": [in_words(error)]}

@@ -23,8 +23,9 @@ import types
 
 from .. import _link
 from .._base import shadows
+from .._base.errors import in_one_line
 from . import store_waits
-from .rank import Rank, in_one_line
+from .rank import Rank
 from .worker import loads
 
 
