@@ -15,7 +15,7 @@ worker_agent_net_libnet_a_SOURCES = \
 	worker/agent/net/peer_dial.c \
 	worker/agent/net/peer_zap.c \
 	worker/agent/net/peers.h worker/agent/net/peers.c \
-	worker/agent/net/port.c \
+	worker/agent/net/port.h worker/agent/net/port.c \
 	worker/agent/net/redial.h worker/agent/net/redial.c \
 	worker/agent/net/resume.h worker/agent/net/resume.c \
 	worker/agent/net/sealed.h worker/agent/net/sealed.c \

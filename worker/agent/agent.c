@@ -22,6 +22,7 @@ int agent_init(struct agent *a, const struct agent_args *args, struct loop *loop
     const struct transfer_io_config transfers = { &a->kernel, &a->blobs, !remote, on_settled, a };
 
     memset(a, 0, sizeof *a);
+    ports_reserved_init(&a->ports);
     a->args = *args;
     a->kernel.loop = loop;
     a->kernel.node = args->node;
@@ -65,6 +66,7 @@ void agent_release(struct agent *a)
     gpu_close(a->gpus);
     a->gpus = NULL;
     blobs_release(&a->blobs);
+    ports_reserved_release(&a->ports);
     spool_release(&a->spool);
     free(a->read_buf);
     a->read_buf = NULL;

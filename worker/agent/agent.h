@@ -6,6 +6,7 @@
 #include "base/loop/loop.h"
 #include "worker/agent/blobs/blobs.h"
 #include "worker/agent/net/kernel_link.h"
+#include "worker/agent/net/port.h"
 #include "worker/agent/net/uplink.h"
 #include "worker/agent/processes/path_probe.h"
 #include "worker/agent/processes/worker.h"
@@ -28,6 +29,7 @@ struct agent {
     struct workers workers;
     struct blobs blobs;
     struct transfer_io *transfers; /* blobs on their way from and to other nodes */
+    struct ports_reserved ports;
     struct oom oom;
     struct gpu_allocator *gpus;
     struct spool spool;        /* what workers printed lately */

@@ -8,7 +8,7 @@
 #include "worker/agent/agent.h"
 #include "worker/agent/blobs/transfer_io.h"
 #include "worker/agent/disconnect.h"
-#include "worker/agent/net/address.h"
+#include "worker/agent/net/port.h"
 
 #define SIGNAL_MAX 63u
 #define LOGS_SIZE  262144u /* roughly how many bytes one answer to LOGS has */
@@ -36,13 +36,13 @@ static void on_port(struct agent *a, const struct span *m)
 {
     struct span answer = { .kind = SPAN_PORT, .cell = m->cell };
     struct err err = { "" };
-    uint16_t port[17];
+    uint16_t port[PORTS_RESERVED];
     char more[32];
     size_t n = 0;
     int found;
 
     while (n < sizeof port / sizeof *port && n <= m->v[F_PORT_PORT].u64 &&
-           (found = port_find(port, n, &err)) >= 0)
+           (found = port_find(&a->ports, port, n, &err)) >= 0)
         port[n++] = (uint16_t)found;
     if (n == 0)
         log_error("agent", "%s", err.text);

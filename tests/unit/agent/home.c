@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/le.h"
@@ -141,6 +142,69 @@ static void ports_come_in_pairs(struct kernel *k)
     for (unsigned i = 0; i < TAKEN_PORTS; i++)
         fd_close(&fd[i]);
 }
+
+#ifdef __linux__
+/* As another agent of this machine would reserve it, see port.h. -1: it is reserved already. */
+static int reserve(unsigned port)
+{
+    struct sockaddr_un name = { .sun_family = AF_UNIX };
+    const unsigned other = port_for_jax(port);
+    const int n = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "cellspan-port-%u",
+                           port < other ? port : other);
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    if (bind(fd, (const struct sockaddr *)&name,
+             (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) < 0)
+        fd_close(&fd);
+    return fd;
+}
+
+static bool is_reserved(unsigned port)
+{
+    int fd = reserve(port);
+    const bool is = fd < 0;
+
+    fd_close(&fd);
+    return is;
+}
+
+static bool none_is_others(const struct span *m, const int fd[TAKEN_PORTS])
+{
+    for (size_t j = 0; j < 16; j++) {
+        const unsigned port = (unsigned)le_get(m->v[F_PORT_MORE].s.p + 2 * j, 2);
+        const unsigned other = port_for_jax(port);
+
+        if (is_taken(fd, port < other ? port : other))
+            return false;
+    }
+    return true;
+}
+
+static void ports_are_reserved(struct kernel *k)
+{
+    const struct span ask = { .kind = SPAN_PORT, .cell = 79, .v[F_PORT_PORT].u64 = 16 };
+    unsigned first;
+    int fd[TAKEN_PORTS];
+    bool good = true;
+
+    for (unsigned i = 0; i < TAKEN_PORTS; i++)
+        fd[i] = reserve(PORT_FIRST + i);
+    for (int i = 0; i < 100 && good; i++) {
+        kernel_send(k, NULL, 0, &ask);
+        good = kernel_until(k, SPAN_PORT, 0) && none_is_others(&k->last, fd);
+    }
+    ok(good, "a port that another agent has reserved is left to it");
+    for (unsigned i = 0; i < TAKEN_PORTS; i++)
+        fd_close(&fd[i]);
+    first = (unsigned)k->last.v[F_PORT_PORT].u64;
+    ok(good && is_reserved(first) &&
+           is_reserved((unsigned)le_get(k->last.v[F_PORT_MORE].s.p + 30, 2)),
+       "the ports of the last answer are reserved");
+    kernel_send(k, NULL, 0, &ask);
+    ok(kernel_until(k, SPAN_PORT, 0) && !is_reserved(first),
+       "those of the answer before it are not");
+}
+#endif
 
 /* Does a world with one of the n ports share none with the worlds of the others? */
 static bool all_differ(const unsigned *port, size_t n)
@@ -296,6 +360,9 @@ int main(int argc, char **argv)
     credit_stops_and_goes_on(&k);
     ports_are_free(&k);
     ports_come_in_pairs(&k);
+#ifdef __linux__
+    ports_are_reserved(&k);
+#endif
     stacks_are_asked_for(&k);
     death_is_told(&k, argv[0]);
     kill_is_graceful_first(&k, argv[0]);

@@ -10,6 +10,7 @@
 #include "worker/agent/blobs/transfer_io.h"
 #include "worker/agent/disconnect.h"
 #include "worker/agent/net/address.h"
+#include "worker/agent/net/port.h"
 #include "worker/agent/net/join.h"
 #include "worker/link/packet.h"
 
@@ -211,9 +212,19 @@ bool join_is_remote(const char *connect)
     return sim->node != NODE_HERE;
 }
 
-int port_find(const uint16_t *but, size_t n, struct err *err)
+void ports_reserved_init(struct ports_reserved *r)
 {
-    (void)but, (void)err;
+    (void)r;
+}
+
+void ports_reserved_release(struct ports_reserved *r)
+{
+    (void)r;
+}
+
+int port_find(struct ports_reserved *r, const uint16_t *taken, size_t n, struct err *err)
+{
+    (void)r, (void)taken, (void)err;
     return (int)(20123 + n);
 }
 

@@ -35,10 +35,4 @@ MUST_USE int address_list(const struct address *first, struct buf *out);
 /* The name and the IP of the first "IFNAME=IP" in a list; both empty: the list is empty. Pure. */
 void address_first(struct slice list, struct slice *ifname, struct slice *ip);
 
-/* ---- port.c: finds a free TCP port, for a rendezvous of ranks ---- */
-/* Finds a port that is free now, together with its second port, port_for_jax(), by binding it as
- * torch's TCPStore does. Neither is one of the n ports in `taken` or one of their second ports. -1:
- * *err says why. */
-int port_find(const uint16_t *taken, size_t n, struct err *err);
-
 #endif

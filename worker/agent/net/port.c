@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* port.c - see address.h. Ports are drawn at random, so two agents of a host rarely choose the
- * same. */
-#include "worker/agent/net/address.h"
+/* port.c - see port.h. */
+#include "worker/agent/net/port.h"
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include "base/process.h"
 #include "base/random.h"
 #include "protocol/span.h"
 
@@ -52,17 +56,75 @@ static bool is_taken(unsigned port, const uint16_t *taken, size_t n)
     return false;
 }
 
-int port_find(const uint16_t *taken, size_t n, struct err *err)
+void ports_reserved_init(struct ports_reserved *r)
 {
-    int why = 0;
+    r->next = 0;
+    for (size_t k = 0; k < PORTS_RESERVED; k++)
+        r->fd[k] = -1;
+}
+
+void ports_reserved_release(struct ports_reserved *r)
+{
+    for (size_t k = 0; k < PORTS_RESERVED; k++)
+        fd_close(&r->fd[k]);
+}
+
+/* false: another agent has reserved the port, or its second one. *fd is -1 where nothing can be
+ * reserved. */
+static bool reserve(unsigned port, int *fd)
+{
+#ifdef __linux__
+    struct sockaddr_un name = { .sun_family = AF_UNIX };
+    const unsigned other = port_for_jax(port);
+    /* the first byte, which is 0, makes the name abstract */
+    const int n = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "cellspan-port-%u",
+                           port < other ? port : other);
+    const size_t size = offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n;
+    int why;
+
+    *fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (*fd < 0 || bind(*fd, (const struct sockaddr *)&name, (socklen_t)size) == 0)
+        return true;
+    why = errno;
+    fd_close(fd);
+    return why != EADDRINUSE;
+#else
+    (void)port;
+    *fd = -1;
+    return true;
+#endif
+}
+
+static void keep(struct ports_reserved *r, int fd)
+{
+    if (!r) {
+        fd_close(&fd);
+        return;
+    }
+    fd_close(&r->fd[r->next]);
+    r->fd[r->next] = fd;
+    r->next = (r->next + 1) % PORTS_RESERVED;
+}
+
+int port_find(struct ports_reserved *r, const uint16_t *taken, size_t n, struct err *err)
+{
+    int why = 0, fd = -1;
+    unsigned second_choice = 0;
 
     for (int i = 0; i < TRIES; i++) {
         const unsigned port = PORT_FIRST + (unsigned)(random_u64() % (PORT_LAST - PORT_FIRST + 1));
 
-        if (!is_taken(port, taken, n) && (why = try_port((uint16_t)port)) == 0 &&
-            (why = try_port((uint16_t)port_for_jax(port))) == 0)
+        if (is_taken(port, taken, n) || (why = try_port((uint16_t)port)) != 0 ||
+            (why = try_port((uint16_t)port_for_jax(port))) != 0)
+            continue;
+        if (reserve(port, &fd)) {
+            keep(r, fd);
             return (int)port;
+        }
+        second_choice = port;
     }
+    if (second_choice)
+        return (int)second_choice;
     return err_set(err, "no free TCP port between %u and %u was found in %d tries: %s", PORT_FIRST,
                    PORT_LAST, TRIES, strerror(why));
 }

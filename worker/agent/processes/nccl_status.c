@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 #include "base/process.h"
-#include "worker/agent/net/address.h"
+#include "worker/agent/net/port.h"
 #include "worker/agent/processes/worker.h"
 #include "worker/collective/ras.h"
 
@@ -33,7 +33,7 @@ const char *nccl_status_address(struct nccl_port *p)
 
     if (p->address[0] || (set && set[0]))
         return p->address;
-    if ((port = port_find(NULL, 0, &err)) < 0)
+    if ((port = port_find(NULL, NULL, 0, &err)) < 0)
         log_info("nccl", "%s", err.text);
     else
         snprintf(p->address, sizeof p->address, "localhost:%d", port);
