@@ -10,13 +10,14 @@
 
 #include "base/cmdline.h"
 #include "base/path.h"
+#include "config.h"
 
 #define RANKS_LIMIT 65536 /* base/rank_set.h: a rank number is below this */
 
 struct launch_line {
     struct launch_arguments a;
     const char *ranks;
-    bool help;
+    bool help, version;
 };
 
 static const struct cmdline_row rows[] = {
@@ -24,6 +25,7 @@ static const struct cmdline_row rows[] = {
       offsetof(struct launch_line, a.spec) },
     { "ranks", "N", "how many ranks there will be", offsetof(struct launch_line, ranks) },
     { "help", NULL, "this text", offsetof(struct launch_line, help) },
+    { "version", NULL, "print the version", offsetof(struct launch_line, version) },
     { NULL, NULL, NULL, 0 },
 };
 
@@ -61,6 +63,10 @@ int launch_arguments_read(struct launch_arguments *a, int argc, char **argv, con
     if (line.help) {
         printf("usage: %s [--spec SPEC] [--ranks N] -- COMMAND [ARG...]\n\n%s\n\n", name, what);
         cmdline_help(rows, stdout);
+        return 1;
+    }
+    if (line.version) {
+        printf("%s %s\n", name, CELLSPAN_VERSION);
         return 1;
     }
     if (!line.a.command || !line.a.command[0])

@@ -19,8 +19,8 @@ struct launch_arguments {
     char **command;   /* NULL-terminated, at least one word */
 };
 
-/* Reads main's arguments. 0: done; 1: --help was printed; -1: *err says what is wrong. what: one
- * sentence for --help. */
+/* Reads main's arguments. 0: done; 1: --help or --version was printed; -1: *err says what is
+ * wrong. what: one sentence for --help. */
 MUST_USE int launch_arguments_read(struct launch_arguments *a, int argc, char **argv,
                                    const char *what, struct err *err);
 

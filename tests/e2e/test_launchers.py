@@ -11,7 +11,7 @@ import subprocess
 
 import processes
 import pytest
-from launches import LIMIT
+from launches import LIMIT, launcher
 
 DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "launchers.md")
 
@@ -25,6 +25,21 @@ def test_local_is_one_agent_in_the_launchers_own_place(launch):
     assert one.wait_out(1) == ["nodes 1"]
     assert "stand-in" in processes.command(one.process.pid)
     assert one.end() == 0, one.said()
+
+
+def test_every_program_tells_its_version_and_its_options(cellspan):
+    version = cellspan("--version")[1].split()[1]
+    folder = os.path.dirname(launcher("local"))
+    names = sorted(os.listdir(folder))
+    assert {"cellspan-agent", "cellspan-gpus", "cellspan-launch-local", "cellspan-launch-ssh", "cellspan-launch-slurm", "cellspan-launch-mpi"} <= set(names)
+    for name in names:
+        def told(word):
+            done = subprocess.run([os.path.join(folder, name), word], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+            assert (done.returncode, done.stderr) == (0, ""), (name, word, done)
+            return done.stdout
+
+        assert told("--version") == "%s %s\n" % (name, version)
+        assert told("--help").startswith("usage: " + name) and "--version" in told("--help") and "--help" in told("--help")
 
 
 def test_local_takes_no_spec(launch):

@@ -80,6 +80,17 @@ def test_other_arguments_are_refused(words, error):
     assert (status, out) == (2, "") and error in errors
 
 
+def test_help_and_version_start_nothing():
+    """As the launchers in C: test_launchers.py has them."""
+    def asked(word):
+        return subprocess.run([sys.executable, os.path.join(PACKAGE, "cellspan/_launch/__main__.py"), "ray", word], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+
+    version, usage = asked("--version"), asked("--help")
+    assert (version.returncode, version.stdout, version.stderr) == (0, "cellspan-launch-ray %s\n" % cellspan.__version__, "")
+    assert (usage.returncode, usage.stderr) == (0, "") and usage.stdout.startswith("usage: cellspan-launch-ray [--spec SPEC]") and "--version" in usage.stdout
+    assert asked("-h").stdout == usage.stdout
+
+
 def test_an_error_is_shown_with_the_last_lines_that_the_library_printed():
     body = "for k in range(1000):\n    print('line', k, flush=True)\nlaunch.warn('a hint')\nraise %s"
     status, out, errors = ran(body % "Cannot('it can not')")

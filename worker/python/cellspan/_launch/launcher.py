@@ -17,6 +17,7 @@ import traceback
 from .client_log import Log
 from .reports import Reports
 
+USAGE = "[--spec SPEC] [--ranks N] -- COMMAND [ARG...]"
 CANNOT, FAILED = 2, 1  # exit statuses; launchers/launcher.h
 # So many lines of what the library printed are shown after an error, so many characters of a line, and at most so many bytes of all
 LOG_LINES, LINE_SHOWN, LOG_SHOWN = 40, 400, 6000
@@ -180,11 +181,11 @@ class Launch(Reports):
 
 
 def arguments(words):
-    """(SPEC, N, COMMAND) of `[--spec SPEC] [--ranks N] -- COMMAND [ARG...]`. SPEC may begin with a dash."""
+    """(SPEC, N, COMMAND) of USAGE. SPEC may begin with a dash."""
     said, at = {"--spec": "", "--ranks": "0"}, 0
     while at < len(words) and words[at] != "--":
         if words[at] not in said or at + 1 == len(words):
-            raise Cannot("%s: not that; write [--spec SPEC] [--ranks N] -- COMMAND [ARG...]" % words[at])
+            raise Cannot("%s: not that; write %s" % (words[at], USAGE))
         said[words[at]] = words[at + 1]
         at += 2
     if not said["--ranks"].isdecimal():
@@ -194,8 +195,30 @@ def arguments(words):
     return said["--spec"], int(said["--ranks"]), words[at + 1:]
 
 
+def told(name, words):
+    """What is printed in place of a start, as by the launchers in C; None: nothing was asked."""
+    if words[:1] == ["--version"]:
+        from .. import __version__
+
+        return "cellspan-launch-%s %s" % (name, __version__)
+    if words[:1] in (["--help"], ["-h"]):
+        return """usage: cellspan-launch-%s %s
+
+Runs one cellspan agent on each node that %s gives.
+
+  --spec SPEC            where to start agents, in the engine's own words
+  --ranks N              how many ranks there will be
+  --help                 this text
+  --version              print the version""" % (name, USAGE, name.capitalize())
+    return None
+
+
 def run(name, words):
     """The whole life of an engine's process."""
+    asked = told(name, words)
+    if asked is not None:
+        print(asked)
+        return
     status, text, whole = 0, "", False
     try:
         given = arguments(words)
