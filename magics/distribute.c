@@ -100,6 +100,29 @@ static const char *const usage[] = {
     NULL,
 };
 
+/* Is the setting a word of the text? */
+static bool has_setting(const char *text, struct slice setting)
+{
+    for (const char *at = text; (at = strstr(at, "CELLSPAN_")); at++)
+        if (strspn(at, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") == setting.n &&
+            memcmp(at, setting.p, setting.n) == 0)
+            return true;
+    return false;
+}
+
+const char *distribute_option_of(struct slice setting, char out[static DISTRIBUTE_OPTION])
+{
+    for (const struct option *o = options; o->name || o->letter; o++)
+        if (o->standard && has_setting(o->standard, setting)) {
+            if (o->letter)
+                snprintf(out, DISTRIBUTE_OPTION, "-%c", o->letter);
+            else
+                snprintf(out, DISTRIBUTE_OPTION, "--%s", o->name);
+            return out;
+        }
+    return NULL;
+}
+
 #define QUOTED_SHOWN (4 * TOKEN_SHOWN + 3) /* each letter may be a quote */
 
 /* A word as it can be typed: a shell and an option line take it as one word. */

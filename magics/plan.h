@@ -99,6 +99,10 @@ MUST_USE int plan_parse(struct slice cell, struct slice line, struct plan *plan,
 void plan_release(struct plan *plan);
 /* Sets plan->on as --on does, to what the setting `as` says. -1: *err names it. */
 MUST_USE int plan_set_on(struct plan *plan, const char *as, const char *text, struct err *err);
+/* The option of %%distribute whose default is a setting, as "--seed"; NULL: there is none. Returns
+ * out. */
+#define DISTRIBUTE_OPTION 32u
+const char *distribute_option_of(struct slice setting, char out[static DISTRIBUTE_OPTION]);
 /* "stop", …; "" for PLAN_RANKS_TABLE. */
 const char *ranks_command_name(enum plan_ranks command);
 /* Is the cell this command of %ranks, in a line that needs no expansion? Then the caller releases

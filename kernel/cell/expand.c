@@ -48,6 +48,22 @@ static enum plan_merge default_merge(const struct cell *c)
     return merge == PLAN_PANEL && c->from.is_call ? PLAN_FOLD : merge;
 }
 
+/* Ranks get the settings that the kernel has read at its start. */
+static void tell_settings(struct cell *c)
+{
+    char option[DISTRIBUTE_OPTION];
+
+    for (char **e = c->plan.env; e && *e; e++) {
+        const size_t n = strcspn(*e, "=");
+
+        if (distribute_option_of(slice_of(*e, n), option))
+            output_note(c,
+                        "--env %.80s has no effect on these ranks: settings are read when the "
+                        "kernel starts; the option %s is for a cell",
+                        *e, option);
+    }
+}
+
 static void parse(struct cell *c, struct slice line)
 {
     struct err err = { "" };
@@ -67,8 +83,10 @@ static void parse(struct cell *c, struct slice line)
         cell_fail(c, "RuntimeError", "%s", err.text);
     else if (wants_output(c) && output_open(c, &err) < 0)
         cell_fail(c, "RuntimeError", "%s", err.text);
-    else
+    else {
         stop_tell_maxima(c);
+        tell_settings(c);
+    }
 }
 
 void expand_early(struct cell *c)

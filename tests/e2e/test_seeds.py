@@ -244,3 +244,28 @@ def test_a_wrong_seed_is_named_with_what_is_possible(nb, fresh, seed):
         book = fresh(env={"CELLSPAN_SEED": seed, "CELLSPAN_PRELOAD": "-torch,-numpy"})
         assert "CELLSPAN_SEED=ten: a whole number is wanted, from 0 to 18446744073709551615, or none; none is used" in book.ok("1").stderr
         all_differ([[one] for one in values(book.ok("%%distribute -n 2 --gather --fresh\n__import__('random').random()"))])
+
+
+def test_a_seed_that_is_set_too_late_is_named_with_what_to_do(fresh):
+    nb = fresh(env={"CELLSPAN_PRELOAD": "-torch,-numpy"})
+    nb.ok("%env CELLSPAN_SEED=7\nimport random")
+    draw = "%%%%distribute -n 2 --gather --fresh %s\n__import__('random').random()"
+    late = nb.ok(draw % "")
+    assert "CELLSPAN_SEED=7 has no effect now: settings are read when the kernel starts; write --seed 7 behind %%distribute" in late.stderr, late.stderr
+    again = nb.ok(draw % "")
+    assert "CELLSPAN_SEED" not in again.stderr and values(again) != values(late)
+    assert values(nb.ok(draw % "--seed 7")) == values(nb.ok(draw % "--seed 7"))
+    given = nb.ok(draw % "--env CELLSPAN_SEED=8")
+    assert "--env CELLSPAN_SEED=8 has no effect on these ranks: settings are read when the kernel starts; the option --seed is for a cell" in given.stderr, given.stderr
+    nb.ok("import cellspan, os\nos.environ['CELLSPAN_SEED'] = '9'")
+    assert "CELLSPAN_SEED=9 has no effect now" in nb.ok("cellspan.run(random.random, n=2)").stderr
+
+
+def test_with_a_wrong_seed_a_world_that_grows_has_new_numbers(fresh):
+    nb = fresh(env={"CELLSPAN_SEED": "3.5", "CELLSPAN_PRELOAD": "-torch,-numpy"})
+    first = nb.ok("%%distribute -n 2 --gather\n__import__('random').random()")
+    assert "CELLSPAN_SEED=3.5: a whole number is wanted" in first.stderr, first.stderr
+    grown = nb.ok("%%distribute -n 4 --gather\n__import__('random').random()")
+    small = nb.ok("%%distribute -n 1 --gather\n__import__('random').random()")
+    assert "CELLSPAN_SEED" not in grown.stderr + small.stderr
+    all_differ([[one] for one in values(first) + values(grown) + values(small)])

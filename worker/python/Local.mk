@@ -225,6 +225,7 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/host_facts.py \
 	worker/python/cellspan/_worker/idle_questions.py \
 	worker/python/cellspan/_worker/interrupts.py \
+	worker/python/cellspan/_worker/late_settings.py \
 	worker/python/cellspan/_worker/library_fixes.py \
 	worker/python/cellspan/_worker/loops.py \
 	worker/python/cellspan/_worker/map_rank.py \

@@ -472,6 +472,19 @@ static void expanded_lines_are_what_counts(void)
     plan_release(&p);
 }
 
+static void settings_have_their_options(void)
+{
+    char option[DISTRIBUTE_OPTION];
+
+    is_text(distribute_option_of(slice_text("CELLSPAN_SEED"), option), "--seed",
+            "--seed is for a cell");
+    is_text(distribute_option_of(slice_text("CELLSPAN_N"), option), "-n", "so is -n");
+    ok(!distribute_option_of(slice_text("CELLSPAN_NOTICE"), option) &&
+           !distribute_option_of(slice_text("CELLSPAN_"), option) &&
+           !distribute_option_of(slice_text("SEED"), option),
+       "others have none");
+}
+
 int main(void)
 {
     every_bad_line_gets_its_one_clear_text();
@@ -481,6 +494,7 @@ int main(void)
     placement_is_kept();
     what_goes_along();
     defaults_are_unset();
+    settings_have_their_options();
     forms_of_one_option_mean_the_same();
     init_takes_the_next_word_only_if_it_is_a_backend();
     options_end_at_the_script();

@@ -15,6 +15,7 @@ from .. import _link
 from .._base.errors import in_words
 from . import environment, mlflow_run, module_paths, reloads, root_logging, torchenv
 from .execution import ignore_errors
+from .late_settings import LateSettings
 from .wanted import Wanted
 
 LARGEST = 1 << 20  # bytes that a FOLLOW can have
@@ -34,6 +35,7 @@ class Lead:
         self._shell = shell
         self._watch = reloads.Watch(shell)
         self._began = dict(os.environ)
+        self._late = LateSettings()
         self._seen = None
         self._configs = []
         self._settings = {}
@@ -49,6 +51,7 @@ class Lead:
         seen = environ, run, self._options(), extensions, self._watch.reloaded.count, self._watch.autoreload(), root_logging.of_home(), _has_wandb_run(), module_paths.entries(), code
         if seen == self._seen:
             return self._text, []
+        lines = self._late.lines()
         parts = {
             "env": {} if environ == self._untold and run is None else self._changes(run),
             "options": self._settings,
@@ -62,10 +65,10 @@ class Lead:
         parts = {name: part for name, part in parts.items() if part}
         text = json.dumps(parts, sort_keys=True) if parts else ""
         if len(text) > LARGEST:
-            return self._text, [f"the changes of home's environment and options have over {LARGEST >> 20} MiB: ranks don't get them"]
+            return self._text, [*lines, f"the changes of home's environment and options have over {LARGEST >> 20} MiB: ranks don't get them"]
         self._seen, self._text = seen, text
         self.environ = {name: value for name, value in parts.get("env", {}).items() if _is_text(name) and _is_text(value)}
-        return text, []
+        return text, lines
 
     def _changes(self, run):
         """{name: value} of the variables that were set since home started; None for those that were deleted. run: MLflow's."""
