@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/beat.h"
 
-/* the longest wait between two checks, so that a lost peer is named within a second */
+/* the longest wait between two checks, so that a peer's silence is noticed within a second */
 #define CHECK_MAX_NS (250 * NS_PER_MS)
 /* so many BEATs are due within the timeout: several may get lost before it is over */
 #define BEATS 5u
@@ -38,7 +38,7 @@ bool beat_is_over(struct beat *b, struct peer_times *p, uint64_t now)
         p->heard = now;
         p->was_suspended = true;
     }
-    return peer_times_lost(b, p, now);
+    return peer_times_silent(b, p, now);
 }
 
 void peer_times_start(struct peer_times *p, uint64_t now)
@@ -77,7 +77,7 @@ uint64_t peer_times_silence_ns(const struct peer_times *p, uint64_t known)
     return since(p->heard, known);
 }
 
-bool peer_times_lost(const struct beat *b, const struct peer_times *p, uint64_t known)
+bool peer_times_silent(const struct beat *b, const struct peer_times *p, uint64_t known)
 {
     return peer_times_silence_ns(p, known) >= b->timeout_ns;
 }

@@ -29,9 +29,9 @@ uint64_t beat_wait(const struct beat *b);      /* How long to wait until the nex
  * of all peers again. */
 #define BEAT_SUSPENDED_NS NS_PER_S
 MUST_USE uint64_t beat_check(struct beat *b, uint64_t now);
-/* The check of an agent, whose only peer is the kernel. true: the kernel is lost. If this
- * host was suspended, the silence counts from now on, but only once: if nothing is heard after that
- * either, the kernel has given up this node. */
+/* The check of an agent, whose only peer is the kernel. true: the kernel has been silent for too
+ * long. If this host was suspended, the silence counts from now on, but only once: if nothing is
+ * heard after that either, the kernel has given up this node. */
 MUST_USE bool beat_is_over(struct beat *b, struct peer_times *p, uint64_t now);
 
 void peer_times_start(struct peer_times *p, uint64_t now);
@@ -45,6 +45,6 @@ uint64_t peer_times_silence_ns(const struct peer_times *p, uint64_t known);
 /* Has the peer been silent for too long at the time `known`? For a peer that is reached through
  * other peers, `known` is the time at which those were last heard, because its messages may still
  * be there. */
-bool peer_times_lost(const struct beat *b, const struct peer_times *p, uint64_t known);
+bool peer_times_silent(const struct beat *b, const struct peer_times *p, uint64_t known);
 
 #endif

@@ -233,7 +233,7 @@ static bool seems_away(const struct agents *a, const struct node_link *link, uin
         return true;
     if (link->engine_looks)
         return peer_times_silence_ns(&link->times, known) >= a->beat.timeout_ns / 2;
-    return peer_times_lost(&a->beat, &link->times, known);
+    return peer_times_silent(&a->beat, &link->times, known);
 }
 
 /* Is it shown as away from now on, or no more? */

@@ -16,7 +16,7 @@ static struct beat beat_of(uint64_t timeout_ns)
 /* Looks whenever the beat wants it, from `now` on; the node hears each beat and, until `until`,
  * answers at once. */
 struct course {
-    uint64_t now, lost_ns;
+    uint64_t now, silent_ns;
     unsigned beats;
 };
 
@@ -25,12 +25,12 @@ static struct course follow(struct beat *b, struct peer_times *p, uint64_t now, 
 {
     struct course c = { now, 0, 0 };
 
-    while (c.now < end && !c.lost_ns) {
+    while (c.now < end && !c.silent_ns) {
         c.now += beat_wait(b);
         if (beat_check(b, c.now) >= BEAT_SUSPENDED_NS)
             peer_times_start(p, c.now);
-        if (peer_times_lost(b, p, c.now))
-            c.lost_ns = c.now;
+        if (peer_times_silent(b, p, c.now))
+            c.silent_ns = c.now;
         if (peer_times_beat_due(b, p, c.now)) {
             c.beats++;
             p->sent = c.now;
@@ -41,7 +41,7 @@ static struct course follow(struct beat *b, struct peer_times *p, uint64_t now, 
     return c;
 }
 
-static void silence_is_loss(void)
+static void silence_is_noticed(void)
 {
     static const uint64_t timeouts[] = { NS_PER_S / 2, 2 * NS_PER_S, 10 * NS_PER_S, 60 * NS_PER_S };
 
@@ -54,9 +54,9 @@ static void silence_is_loss(void)
         beat_start(&b, 0);
         peer_times_start(&p, 0);
         c = follow(&b, &p, 0, silent, silent + 3 * t);
-        ok(c.lost_ns >= silent && c.lost_ns <= silent + t + NS_PER_S,
-           "%g s: lost within the timeout and a second (%.2f s)", (double)t / (double)NS_PER_S,
-           (double)(c.lost_ns - silent) / (double)NS_PER_S);
+        ok(c.silent_ns >= silent && c.silent_ns <= silent + t + NS_PER_S,
+           "%g s: noticed within the timeout and a second (%.2f s)", (double)t / (double)NS_PER_S,
+           (double)(c.silent_ns - silent) / (double)NS_PER_S);
         ok(c.beats >= (unsigned)(silent / (t / 5)), "%g s: a beat at least each fifth of it (%u)",
            (double)t / (double)NS_PER_S, c.beats);
     }
@@ -84,11 +84,12 @@ static void who_was_suspended_blames_nobody(void)
     beat_start(&b, 0);
     peer_times_start(&p, 0);
     c = follow(&b, &p, 0, UINT64_MAX, 20 * NS_PER_S);
-    ok(!c.lost_ns, "all is well");
+    ok(!c.silent_ns, "all is well");
     c = follow(&b, &p, c.now + hour, UINT64_MAX, c.now + hour + 30 * NS_PER_S);
-    ok(!c.lost_ns, "an hour's sleep: nobody is lost");
+    ok(!c.silent_ns, "an hour's sleep: nobody is blamed");
     c = follow(&b, &p, c.now + hour, 0, c.now + hour + 30 * NS_PER_S);
-    ok(c.lost_ns && c.lost_ns - c.now < NS_PER_S, "who does not come back after the next one is");
+    ok(c.silent_ns && c.silent_ns - c.now < NS_PER_S,
+       "who does not come back after the next one is");
     beat_start(&b, 0);
     ok(beat_check(&b, beat_wait(&b) + 300 * NS_PER_MS) == 300 * NS_PER_MS,
        "a busy moment is no sleep");
@@ -103,18 +104,18 @@ static void who_is_too_busy_blames_nobody(void)
     const uint64_t late = 500 * NS_PER_MS;
     struct beat b = beat_of(10 * NS_PER_S);
     struct peer_times p;
-    uint64_t now = 0, lost = 0;
+    uint64_t now = 0, silent = 0;
 
     beat_start(&b, 0);
     peer_times_start(&p, 0);
-    while (!lost && now < 100 * NS_PER_S) {
+    while (!silent && now < 100 * NS_PER_S) {
         now = b.due_ns + late;
         peer_times_allow_late(&p, beat_check(&b, now), now);
-        lost = peer_times_lost(&b, &p, now) ? now : 0;
+        silent = peer_times_silent(&b, &p, now) ? now : 0;
     }
-    ok(lost >= 25 * NS_PER_S && lost < 35 * NS_PER_S,
+    ok(silent >= 25 * NS_PER_S && silent < 35 * NS_PER_S,
        "a machine that is late counts the time in which it listened: %.1f s",
-       (double)lost / (double)NS_PER_S);
+       (double)silent / (double)NS_PER_S);
     peer_times_start(&p, now);
     peer_times_allow_late(&p, NS_PER_S, now);
     ok(p.heard == now, "and nobody is heard in the future");
@@ -125,7 +126,7 @@ static void clocks_may_disagree(void)
     struct beat b = beat_of(10 * NS_PER_S);
     const struct peer_times later = { .heard = 50 * NS_PER_S, .sent = 50 * NS_PER_S };
 
-    ok(!peer_times_lost(&b, &later, 49 * NS_PER_S),
+    ok(!peer_times_silent(&b, &later, 49 * NS_PER_S),
        "what was heard after the look began is not ages ago");
 }
 
@@ -175,7 +176,7 @@ static void an_agent_that_was_suspended_counts_anew(void)
 
 int main(void)
 {
-    silence_is_loss();
+    silence_is_noticed();
     what_goes_both_ways_saves_beats();
     who_was_suspended_blames_nobody();
     who_is_too_busy_blames_nobody();
