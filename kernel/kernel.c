@@ -277,11 +277,11 @@ static void on_lost(void *arg, unsigned node, const char *why)
     dispatch_lost(k->notebook, node, why);
 }
 
-static void on_awaited(void *arg, unsigned node)
+static void on_away_changed(void *arg, unsigned node)
 {
     struct kernel *k = arg;
 
-    rank_events_awaited(k->notebook, node);
+    rank_events_away_changed(k->notebook, node);
     dispatch_up(k->notebook, node);
 }
 
@@ -445,9 +445,11 @@ static int open_notebook(struct kernel *k, const struct arguments *o, struct err
 
 static int start_agents(struct kernel *k, const struct arguments *o, struct err *err)
 {
-    const struct agents_handler handler = {
-        .message = on_message, .up = on_up, .lost = on_lost, .awaited = on_awaited, .arg = k
-    };
+    const struct agents_handler handler = { .message = on_message,
+                                            .up = on_up,
+                                            .lost = on_lost,
+                                            .away_changed = on_away_changed,
+                                            .arg = k };
     struct engines_config engines = {
         .python = o->python, .event = on_engine, .replaced = on_replaced, .arg = k
     };

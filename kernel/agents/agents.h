@@ -24,8 +24,8 @@ struct agents_handler {
     void (*up)(void *arg, unsigned node); /* not called for NODE_HERE */
     /* A node is gone with all of its workers, or it will not come. `why` is for the user. */
     void (*lost)(void *arg, unsigned node, const char *why);
-    /* It is shown as away from now on (struct node, awaited), or no more. NULL: not wanted. */
-    void (*awaited)(void *arg, unsigned node);
+    /* It is shown as away from now on (struct node, shown_away), or no more. NULL: not wanted. */
+    void (*away_changed)(void *arg, unsigned node);
     void *arg;
 };
 

@@ -23,7 +23,7 @@ struct node {
     bool full;             /* so much waits to be acknowledged that no new cell may add to it */
     bool leaving;          /* up, but its connection or its engine has ended: it is lost soon */
     bool silent;           /* lost, and perhaps nobody there could close its connections */
-    bool awaited;          /* up, but silent for so long that it is shown as away */
+    bool shown_away;       /* up, but silent for so long that it is shown as away */
     uint64_t heard_ns;     /* if it is: since when it is silent */
     uint64_t until_ns;     /* if it is: when it is lost */
 };

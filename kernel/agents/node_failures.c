@@ -208,7 +208,7 @@ static void overdue(struct agents *a, struct node_link *link)
              link->away && is_waited_for(a, link) ? CLOSED ", and it has not come back within %g s"
                                                   : CLOSED,
              waited_s);
-    link->node.silent = link->node.awaited || (link->away && !link->engine_report);
+    link->node.silent = link->node.shown_away || (link->away && !link->engine_report);
     if (link->engine_ended && !link->away)
         quit(a, link->node.number);
     node_failures_lose(a, link, link->engine_report ? link->engine_report : why);
@@ -217,7 +217,7 @@ static void overdue(struct agents *a, struct node_link *link)
 /* Not at once: the caller may be in the midst of what the loss changes. */
 void node_failures_give_up(struct agents *a, struct node_link *link)
 {
-    if (!link->node.awaited || link->engine_ended)
+    if (!link->node.shown_away || link->engine_ended)
         return;
     link->engine_report = "it was away, and the interrupted cell waited for it no longer";
     link->lost_at_ns = clock_now(a->out.clock);
@@ -229,7 +229,7 @@ static bool seems_away(const struct agents *a, const struct node_link *link, uin
 {
     const uint64_t known = link->away ? now : node_link_known_ns(link, now);
 
-    if (link->node.awaited && link->away)
+    if (link->node.shown_away && link->away)
         return true;
     if (link->engine_looks)
         return peer_times_silence_ns(&link->times, known) >= a->beat.timeout_ns / 2;
@@ -239,18 +239,18 @@ static bool seems_away(const struct agents *a, const struct node_link *link, uin
 /* Is it shown as away from now on, or no more? */
 static void show(struct agents *a, struct node_link *link, uint64_t now)
 {
-    const bool awaited = link->node.state == NODE_UP && is_waited_for(a, link) &&
-                         seems_away(a, link, now);
-    const bool news = awaited != link->node.awaited;
+    const bool shown_away = link->node.state == NODE_UP && is_waited_for(a, link) &&
+                            seems_away(a, link, now);
+    const bool news = shown_away != link->node.shown_away;
 
-    link->node.awaited = awaited;
-    if (awaited) {
+    link->node.shown_away = shown_away;
+    if (shown_away) {
         link->node.heard_ns = link->times.heard;
         link->node.until_ns = link->lost_at_ns ? link->lost_at_ns
                                                : link->times.heard + limit_ns(a, link);
     }
-    if (news && a->handler.awaited)
-        a->handler.awaited(a->handler.arg, link->node.number);
+    if (news && a->handler.away_changed)
+        a->handler.away_changed(a->handler.arg, link->node.number);
 }
 
 static void send_beats(struct agents *a, uint64_t now)
@@ -297,7 +297,7 @@ static void allow_late_all(struct agents *a, uint64_t late, uint64_t now)
             continue;
         if (link->away)
             link->lost_at_ns += late;
-        if (late >= BEAT_SUSPENDED_NS && !link->node.awaited)
+        if (late >= BEAT_SUSPENDED_NS && !link->node.shown_away)
             peer_times_start(&link->times, now);
         else if (meter_moved(&link->meter)) /* a part of a large message */
             peer_times_heard(&link->times, now);

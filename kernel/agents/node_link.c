@@ -93,7 +93,7 @@ void node_link_lost(struct node_link *link)
     memset(link->next, 0, KEY_SIZE);
     link->away = false;
     link->node.state = NODE_LOST;
-    link->node.leaving = link->node.awaited = false;
+    link->node.leaving = link->node.shown_away = false;
     link->router = NULL;
     link->identity_size = 0;
     link->fd = -1;

@@ -12,7 +12,7 @@ bool away_node_is(const struct notebook *nb, unsigned node)
 {
     const struct node *info = nb->ops.node(nb->ops.arg, node);
 
-    return info && info->awaited;
+    return info && info->shown_away;
 }
 
 /* Those that have not ended the cell; before its ranks are known, those that it names, or all of
@@ -80,7 +80,7 @@ static void tell(struct cell *c, const struct node *node)
 
     if (words_of(c, node->number, &ranks) < 0)
         log_warn("cell", "out of memory: a machine that is away is not named");
-    else if (ranks.n && node->awaited)
+    else if (ranks.n && node->shown_away)
         tell_away(c, node, ranks.p);
     else if (ranks.n)
         output_note(c, "%s%s is back after %.4g s", node->name, ranks.p,
@@ -104,7 +104,7 @@ void away_nodes_begin(struct cell *c)
     GROUP_NODES_EACH (node, group_nodes_of_cell(c)) {
         const struct node *info = c->nb->ops.node(c->nb->ops.arg, node->number);
 
-        if (!node->lost && info && info->awaited)
+        if (!node->lost && info && info->shown_away)
             tell(c, info);
     }
 }
@@ -138,7 +138,7 @@ void away_nodes_interrupted(struct cell *c)
     GROUP_NODES_EACH (node, group_nodes_of_cell(c)) {
         const struct node *info = c->nb->ops.node(c->nb->ops.arg, node->number);
 
-        if (!node->lost && info && info->awaited && is_needed(c, node->number))
+        if (!node->lost && info && info->shown_away && is_needed(c, node->number))
             output_note(c,
                         "%s is away: the interrupt reaches its ranks when it is back; a second "
                         "one gives it up",
@@ -155,7 +155,7 @@ bool away_nodes_remind(struct cell *c, uint64_t limit_ns, uint64_t *reminded_ns)
     GROUP_NODES_EACH (node, group_nodes_of_cell(c)) {
         const struct node *info = c->nb->ops.node(c->nb->ops.arg, node->number);
 
-        if (node->lost || !info || !info->awaited || !is_needed(c, node->number))
+        if (node->lost || !info || !info->shown_away || !is_needed(c, node->number))
             continue;
         any = true;
         if (now - info->heard_ns < limit_ns || info->heard_ns <= *reminded_ns)

@@ -45,7 +45,7 @@ void rank_events_lost(struct notebook *nb, unsigned node, const char *why);
 void rank_events_tick(struct cell *c, uint64_t now);
 /* The node is shown as away from now on, or no more. A cell whose ranks were killed waits for none.
  */
-void rank_events_awaited(struct notebook *nb, unsigned node);
+void rank_events_away_changed(struct notebook *nb, unsigned node);
 
 /* ---- bind_home.c ---- */
 void bind_drop_blobs(struct cell *c);

@@ -300,7 +300,7 @@ static void give_up(struct cell *c)
     }
 }
 
-void rank_events_awaited(struct notebook *nb, unsigned node)
+void rank_events_away_changed(struct notebook *nb, unsigned node)
 {
     if (nb->shutdown_asked)
         return;

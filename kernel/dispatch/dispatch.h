@@ -37,7 +37,7 @@ void dispatch_destroy(struct notebook *nb); /* NULL is fine */
 void dispatch_request(struct notebook *nb, struct request *r); /* a request of a client; borrowed */
 /* a message of an agent or a worker; borrowed */
 void dispatch_message(struct notebook *nb, unsigned node, uint32_t worker, const struct span *m);
-/* a node of an engine is ready, or has been shown as away (rank_events_awaited()) */
+/* a node of an engine is ready, or has been shown as away (rank_events_away_changed()) */
 void dispatch_up(struct notebook *nb, unsigned node);
 /* the node's agent and all its workers are gone; `why` is for the user */
 void dispatch_lost(struct notebook *nb, unsigned node, const char *why);

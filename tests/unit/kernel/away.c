@@ -13,17 +13,17 @@
 static void away(struct world *w)
 {
     w->node[2].number = 2;
-    w->node[2].awaited = true;
+    w->node[2].shown_away = true;
     w->node[2].heard_ns = w->now - 10 * NS_PER_S;
     w->node[2].until_ns = w->now + 110 * NS_PER_S;
-    rank_events_awaited(w->nb, 2);
+    rank_events_away_changed(w->nb, 2);
     dispatch_up(w->nb, 2);
 }
 
 static void back(struct world *w)
 {
-    w->node[2].awaited = false;
-    rank_events_awaited(w->nb, 2);
+    w->node[2].shown_away = false;
+    rank_events_away_changed(w->nb, 2);
     dispatch_up(w->nb, 2);
 }
 

@@ -67,12 +67,12 @@ static void on_engine(void *arg, unsigned engine, enum engine_event event, const
     }
 }
 
-static void on_awaited(void *arg, unsigned node)
+static void on_away_changed(void *arg, unsigned node)
 {
     struct stage *s = arg;
 
-    if (agents_node(s->agents, node)->awaited)
-        s->awaited[node]++;
+    if (agents_node(s->agents, node)->shown_away)
+        s->away[node]++;
     else
         s->back[node]++;
 }
@@ -120,9 +120,11 @@ void stage_ready(void)
 
 void stage_open(struct stage *s)
 {
-    const struct agents_handler handler = {
-        .message = on_message, .up = on_up, .lost = on_lost, .awaited = on_awaited, .arg = s
-    };
+    const struct agents_handler handler = { .message = on_message,
+                                            .up = on_up,
+                                            .lost = on_lost,
+                                            .away_changed = on_away_changed,
+                                            .arg = s };
     struct engines_config engines = {
         .python = "python", .event = on_engine, .replaced = on_replaced, .arg = s
     };

@@ -22,7 +22,7 @@ struct stage {
     unsigned lost[STAGE_NODES], order[STAGE_NODES], n_lost;
     char why[STAGE_NODES][1024];
     unsigned engine_nodes_said, failed;
-    unsigned awaited[STAGE_NODES], back[STAGE_NODES]; /* times */
+    unsigned away[STAGE_NODES], back[STAGE_NODES]; /* times */
     unsigned replaced, by; /* the last node in whose place another comes, and that one */
     char says[4096], failure[32768];
     unsigned messages, from_node, from_worker;

@@ -17,9 +17,9 @@ static void one_that_is_away_is_shown_and_waited_for(void)
     stage_still(&s);
     cut(&s, &peer[0], first);
     stage_skip(&s, 58000);
-    is_int(s.awaited[first], 0, "one whose connection ends is not shown as away at once");
+    is_int(s.away[first], 0, "one whose connection ends is not shown as away at once");
     stage_skip(&s, 4000);
-    ok(s.awaited[first] == 1 && node->awaited && !node->leaving,
+    ok(s.away[first] == 1 && node->shown_away && !node->leaving,
        "but after the heartbeat's timeout");
     ok(node->until_ns >= s.still_ns + 530 * NS_PER_S &&
            node->until_ns < s.still_ns + 540 * NS_PER_S,
@@ -30,14 +30,14 @@ static void one_that_is_away_is_shown_and_waited_for(void)
     resume(&peer[0], first, 0, then.public);
     ok(peer_gets(&s, &peer[0], SPAN_RESUME), "and can resume");
     stage_skip(&s, 1000);
-    ok(s.back[first] == 1 && !node->awaited, "which is shown, too");
+    ok(s.back[first] == 1 && !node->shown_away, "which is shown, too");
     cut(&s, &peer[0], first);
     stage_skip(&s, 595000);
     is_int(s.lost[first], 0, "the next time it is waited for as long");
     stage_skip(&s, 10000);
     is_int(s.lost[first], 1, "and not longer");
     is_text(s.why[first], CLOSED ", and it has not come back within 600 s", "the loss says so");
-    ok(!node->awaited && node->silent, "then it is not away any more");
+    ok(!node->shown_away && node->silent, "then it is not away any more");
     peer_close(&peer[1]);
     stage_close(&s);
 }
@@ -52,17 +52,17 @@ static void silence_is_shown_before_it_is_a_loss(void)
 
     stage_still(&s);
     stage_skip(&s, 62000);
-    ok(s.awaited[first] == 1 && s.n_lost == 0, "who is silent for long is shown as away");
+    ok(s.away[first] == 1 && s.n_lost == 0, "who is silent for long is shown as away");
     s.still_ns += 5 * NS_PER_S; /* late timers: this machine slept */
     stage_skip(&s, 500);
-    ok(s.back[first] == 0 && agents_node(s.agents, first)->awaited,
+    ok(s.back[first] == 0 && agents_node(s.agents, first)->shown_away,
        "and does not come back because this machine slept");
     peer_say(&peer[0], first, 0, &notice);
     ok(stage_until(&s, &s.messages, 1), "it speaks");
     stage_skip(&s, 500);
     is_int(s.back[first], 1, "then it is back");
     stage_skip(&s, 610000);
-    ok(s.awaited[first] == 2 && s.lost[first] == 1 && strstr(s.why[first], "for 600 s"),
+    ok(s.away[first] == 2 && s.lost[first] == 1 && strstr(s.why[first], "for 600 s"),
        "who stays silent is lost: %s", s.why[first]);
     peer_close(&peer[0]);
     peer_close(&peer[1]);
@@ -80,20 +80,20 @@ static void an_engine_knows_earlier_that_one_is_away(void)
     stage_still(&s);
     agents_nodes_away(s.agents, first);
     stage_skip(&s, 1000);
-    is_int(s.awaited[first], 0, "one of whom the kernel hears is not away");
+    is_int(s.away[first], 0, "one of whom the kernel hears is not away");
     stage_skip(&s, 35000);
-    ok(s.awaited[first] == 1 && s.awaited[first + 1] == 0,
+    ok(s.away[first] == 1 && s.away[first + 1] == 0,
        "one that is silent, too, is shown as away sooner than others");
     cut(&s, &peer[0], first);
     agents_nodes_away(s.agents, first + 1);
     cut(&s, &peer[1], first + 1);
     stage_skip(&s, 1000);
-    is_int(s.awaited[first + 1], 1, "and one that has been for as long at once");
+    is_int(s.away[first + 1], 1, "and one that has been for as long at once");
     peer_open_with(&s, &peer[0], &next[0]);
     resume(&peer[0], first, 0, then.public);
     ok(peer_gets(&s, &peer[0], SPAN_RESUME), "its agent resumes");
     stage_skip(&s, 35000);
-    ok(s.back[first] == 1 && s.awaited[first] == 1, "then it is a node like others");
+    ok(s.back[first] == 1 && s.away[first] == 1, "then it is a node like others");
     agents_nodes_failed(s.agents, first + 1, "it was restarted");
     is_int(s.lost[first + 1], 1, "one that is gone is not waited for");
     peer_close(&peer[0]);
@@ -140,7 +140,7 @@ static void an_agent_that_ends_is_not_waited_for(void)
     ok(s.n_lost == 0 && agents_node(s.agents, first)->leaving,
        "the engine of one that has said that it ends may say why");
     stage_skip(&s, 4000);
-    ok(s.lost[first] == 1 && s.awaited[first] == 0,
+    ok(s.lost[first] == 1 && s.away[first] == 0,
        "and then it is lost, though others are waited for");
     is_text(s.why[first], "its agent has got a signal, or what had started it was gone",
             "for that reason");
@@ -189,7 +189,7 @@ static void only_agents_whose_end_is_told_are_waited_for(void)
         stage_still(&s);
         cut(&s, &peer[0], first);
         stage_skip(&s, seconds * 1000 - 1000);
-        ok(!s.lost[first] && s.awaited[first] == (seconds > 60), "it is %s",
+        ok(!s.lost[first] && s.away[first] == (seconds > 60), "it is %s",
            seconds > 60 ? "shown as away" : "there");
         stage_skip(&s, 2000);
         is_int(s.lost[first], 1, "and lost after %u s", seconds);
