@@ -65,7 +65,7 @@ static int fan_keep(struct fan *f, struct node_link *link, zmq_msg_t *body, bool
 {
     *now = node_link_is_ready(link);
     if (!f->numbered || link->node.number == NODE_HERE)
-        return *now || link->away ? 0 : node_link_wait(link, link->fan.worker, link->fan.n, body);
+        return *now || link->cut ? 0 : node_link_wait(link, link->fan.worker, link->fan.n, body);
     if (node_link_keep(link, link->fan.worker, link->fan.n, body) < 0)
         return -1;
     /* else those before it leave first */

@@ -180,10 +180,10 @@ static void move(struct agents *a, struct node_link *link, const struct router_m
     /* another one is shut: it is that of a path which has failed halfway */
     if (link->fd == arrival->fd)
         link->fd = -1;
-    node_failures_away(a, link);
+    node_failures_cut(a, link);
     link->reparent = REPARENT_NONE;
     link->parent = NULL;
-    link->away = false;
+    link->cut = false;
     link->engine_looks = false;
     if (!link->engine_ended) {
         link->lost_at_ns = 0;
@@ -314,7 +314,7 @@ static bool take_reparent(struct agents *a, struct node_link *link, const struct
     const enum reparent_outcome outcome = reparent_message(&a->out, link, m);
 
     if (outcome == REPARENT_CUT_OFF && link->resumes) {
-        node_failures_away(a, link);
+        node_failures_cut(a, link);
         link->voided_parent = ROUTE_KERNEL;
     } else if (outcome == REPARENT_CUT_OFF)
         node_failures_lose(a, link, "the agent by way of which it was to be reached is gone");
@@ -326,7 +326,7 @@ static void take_beat(struct agents *a, struct node_link *link, const struct spa
 {
     struct err err = { "" };
 
-    if (link->resumes && !link->away &&
+    if (link->resumes && !link->cut &&
         session_acked(&link->session, m->v[F_BEAT_RECEIVED].u64, &err) < 0)
         node_failures_lose(a, link, err.text);
 }
@@ -455,7 +455,7 @@ static void count(struct agents *a, const struct node_link *from, struct node_li
 {
     if (link && link->resumes && link->node.state == NODE_UP && node_link_is_under(link, from) &&
         span_is_numbered(message.p, message.n) && session_received(&link->session, message.n) &&
-        !link->away)
+        !link->cut)
         to_agents_beat(&a->out, link);
 }
 
@@ -477,7 +477,7 @@ static bool is_old_hello(const struct router_message *arrival)
 /* Its first message may have left open which descriptor the connection has. */
 static void learn_fd(struct node_link *link, const struct router_message *arrival)
 {
-    if (link->fd >= 0 || arrival->fd < 0 || link->away || link->reparent != REPARENT_NONE)
+    if (link->fd >= 0 || arrival->fd < 0 || link->cut || link->reparent != REPARENT_NONE)
         return;
     router_settle(arrival->router);
     if (arrival->fd >= 0)

@@ -64,24 +64,24 @@ static void shut(struct node_link *link)
 }
 
 /* Until its agent resumes. */
-static void away(struct agents *a, struct node_link *link)
+static void cut(struct agents *a, struct node_link *link)
 {
-    if (link->node.state != NODE_UP || link->away)
+    if (link->node.state != NODE_UP || link->cut)
         return;
     log_info("agents", "the connection to %s has ended: its agent may resume", link->node.name);
     shut(link);
-    if (link->away) /* the end of the connection was told just now */
+    if (link->cut) /* the end of the connection was told just now */
         return;
-    reparent_away(&a->out, link);
+    reparent_cut(&a->out, link);
     node_link_cut(link);
     node_failures_expect(a, link);
 }
 
-void node_failures_away(struct agents *a, struct node_link *link)
+void node_failures_cut(struct agents *a, struct node_link *link)
 {
     for (size_t k = 1; k < a->nodes.n; k++)
         if (a->nodes.link[k]->resumes && node_link_is_under(a->nodes.link[k], link))
-            away(a, a->nodes.link[k]);
+            cut(a, a->nodes.link[k]);
 }
 
 static void lose(struct agents *a, struct node_link *link, const char *why)
@@ -93,7 +93,7 @@ static void lose(struct agents *a, struct node_link *link, const char *why)
 }
 
 /* Marks the nodes below this one before any of them is lost, because that changes the tree. Reports
- * this node first. Those that can resume are only away. */
+ * this node first. Of those that can resume only the connection is cut. */
 void node_failures_lose(struct agents *a, struct node_link *link, const char *why)
 {
     const size_t n = a->nodes.n;
@@ -110,7 +110,7 @@ void node_failures_lose(struct agents *a, struct node_link *link, const char *wh
         struct node_link *child = a->nodes.link[k];
 
         if (child->lost_with_parent && child->resumes) {
-            away(a, child);
+            cut(a, child);
         } else if (child->lost_with_parent && child->node.state != NODE_LOST) {
             child->node.silent = link->node.silent;
             lose(a, child, below);
@@ -129,12 +129,12 @@ void node_failures_expect(struct agents *a, struct node_link *link)
         return;
     at_ns = clock_now(a->out.clock) + (link->engine_ended                  ? ENDED_NS
                                        : link->agent_ends && link->resumes ? a->beat.timeout_ns
-                                       : link->away ? node_failures_resume_ns(a, link)
-                                                    : ENGINE_REPORT_NS);
+                                       : link->cut ? node_failures_resume_ns(a, link)
+                                                   : ENGINE_REPORT_NS);
     if (!link->lost_at_ns || at_ns < link->lost_at_ns)
         link->lost_at_ns = at_ns;
-    /* what is for one that is away waits for it */
-    link->node.leaving = !link->away || link->agent_ends || link->engine_ended;
+    /* what is for one that is cut off waits for it */
+    link->node.leaving = !link->cut || link->agent_ends || link->engine_ended;
 }
 
 /* Its engine may say why. */
@@ -163,7 +163,7 @@ void node_failures_disconnected(void *agents, struct router *r, int fd)
         if (link->reparent == REPARENT_DONE)
             continue;
         if (link->resumes)
-            node_failures_away(a, link);
+            node_failures_cut(a, link);
         else
             node_failures_expect(a, link);
     }
@@ -205,11 +205,11 @@ static void overdue(struct agents *a, struct node_link *link)
     char why[160];
 
     snprintf(why, sizeof why,
-             link->away && is_waited_for(a, link) ? CLOSED ", and it has not come back within %g s"
-                                                  : CLOSED,
+             link->cut && is_waited_for(a, link) ? CLOSED ", and it has not come back within %g s"
+                                                 : CLOSED,
              waited_s);
-    link->node.silent = link->node.shown_away || (link->away && !link->engine_report);
-    if (link->engine_ended && !link->away)
+    link->node.silent = link->node.shown_away || (link->cut && !link->engine_report);
+    if (link->engine_ended && !link->cut)
         quit(a, link->node.number);
     node_failures_lose(a, link, link->engine_report ? link->engine_report : why);
 }
@@ -227,9 +227,9 @@ void node_failures_give_up(struct agents *a, struct node_link *link)
  * times within the timeout. */
 static bool seems_away(const struct agents *a, const struct node_link *link, uint64_t now)
 {
-    const uint64_t known = link->away ? now : node_link_known_ns(link, now);
+    const uint64_t known = link->cut ? now : node_link_known_ns(link, now);
 
-    if (link->node.shown_away && link->away)
+    if (link->node.shown_away && link->cut)
         return true;
     if (link->engine_looks)
         return peer_times_silence_ns(&link->times, known) >= a->beat.timeout_ns / 2;
@@ -259,7 +259,7 @@ static void send_beats(struct agents *a, uint64_t now)
         struct node_link *link = a->nodes.link[k];
 
         /* A node that dials its parent sends BEAT by itself. */
-        if (link->node.state == NODE_UP && !link->away && link->reparent != REPARENT_DIALING &&
+        if (link->node.state == NODE_UP && !link->cut && link->reparent != REPARENT_DIALING &&
             peer_times_beat_due(&a->beat, &link->times, now))
             to_agents_beat(&a->out, link);
     }
@@ -267,7 +267,7 @@ static void send_beats(struct agents *a, uint64_t now)
 
 static bool is_silent(const struct agents *a, const struct node_link *link, uint64_t now)
 {
-    return link->node.state == NODE_UP && !link->away &&
+    return link->node.state == NODE_UP && !link->cut &&
            peer_times_silence_ns(&link->times, node_link_known_ns(link, now)) >= limit_ns(a, link);
 }
 
@@ -276,7 +276,7 @@ static bool is_overdue(const struct node_link *link, uint64_t now)
     return link->node.state == NODE_UP && link->lost_at_ns && now >= link->lost_at_ns;
 }
 
-/* Messages of a silent node, or the RESUME of one that is away, may lie here unread, if this
+/* Messages of a silent node, or the RESUME of one that is cut off, may lie here unread, if this
  * machine is the slow one. */
 static void hear_all(struct agents *a, uint64_t now)
 {
@@ -295,7 +295,7 @@ static void allow_late_all(struct agents *a, uint64_t late, uint64_t now)
 
         if (link->node.state != NODE_UP)
             continue;
-        if (link->away)
+        if (link->cut)
             link->lost_at_ns += late;
         if (late >= BEAT_SUSPENDED_NS && !link->node.shown_away)
             peer_times_start(&link->times, now);

@@ -82,7 +82,7 @@ void node_link_cut(struct node_link *link)
 {
     session_cut(&link->session);
     drop_waiting(link);
-    link->away = true;
+    link->cut = true;
     link->fd = -1;
 }
 
@@ -91,7 +91,7 @@ void node_link_lost(struct node_link *link)
     drop_waiting(link);
     session_release(&link->session);
     memset(link->next, 0, KEY_SIZE);
-    link->away = false;
+    link->cut = false;
     link->node.state = NODE_LOST;
     link->node.leaving = link->node.shown_away = false;
     link->router = NULL;
@@ -163,11 +163,11 @@ int node_link_set_addresses(struct node_link *link, struct slice list)
 /* A parent is marked as lost shortly before its children are: it has no identity then. */
 bool node_link_is_ready(const struct node_link *link)
 {
-    if (!link->identity_size || link->away || link->reparent == REPARENT_DIALING)
+    if (!link->identity_size || link->cut || link->reparent == REPARENT_DIALING)
         return false;
     while (link->reparent == REPARENT_DONE && link->parent)
         link = link->parent;
-    return link->identity_size && !link->away;
+    return link->identity_size && !link->cut;
 }
 
 struct node_link *node_link_top(struct node_link *link)

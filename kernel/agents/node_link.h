@@ -62,7 +62,7 @@ struct node_link {
     /* the session; not for this machine's agent */
     struct session session;       /* of messages that have a number */
     bool resumes;                 /* its agent can */
-    bool away;                    /* what is for it waits until its agent resumes */
+    bool cut;                     /* the connection has ended; what is for it waits for RESUME */
     unsigned char next[KEY_SIZE]; /* the only key with which it can; zeros: none */
     /* the way */
     enum reparent_state reparent;

@@ -111,8 +111,8 @@ void node_failures_ends(struct agents *a, struct node_link *link);
 /* Nobody waits any longer for the node, if it is shown as away: it is lost soon. */
 void node_failures_give_up(struct agents *a, struct node_link *link);
 /* The connection of the node has ended, or it has another one: also the nodes that are reached
- * through it are away, until their agents resume. */
-void node_failures_away(struct agents *a, struct node_link *link);
+ * through it are cut off, until their agents resume. */
+void node_failures_cut(struct agents *a, struct node_link *link);
 /* Handler of a router: a connection has ended. */
 void node_failures_disconnected(void *agents, struct router *r, int fd);
 

@@ -30,7 +30,7 @@ static struct node_link *child_of(const struct to_agents *out, const struct node
 /* Is it up, and not about to move? */
 static bool is_settled(const struct node_link *link)
 {
-    return link->node.state == NODE_UP && !link->away &&
+    return link->node.state == NODE_UP && !link->cut &&
            (link->reparent == REPARENT_NONE || link->reparent == REPARENT_DONE);
 }
 
@@ -163,7 +163,7 @@ static enum reparent_outcome on_dialed(struct to_agents *out, struct node_link *
         stay(out, child, "", m->v[F_DIALED_ERROR].s);
         return REPARENT_TAKEN;
     }
-    if (child->parent->node.state != NODE_UP || child->parent->away)
+    if (child->parent->node.state != NODE_UP || child->parent->cut)
         return REPARENT_CUT_OFF;
     child->reparent = REPARENT_DONE;
     child->fd = -1;
@@ -190,7 +190,7 @@ void reparent_cancel(struct to_agents *out, const struct node_link *link)
         take_back(out, link, link->parent);
 }
 
-void reparent_away(struct to_agents *out, struct node_link *link)
+void reparent_cut(struct to_agents *out, struct node_link *link)
 {
     reparent_cancel(out, link);
     if (link->reparent == REPARENT_DIALING)

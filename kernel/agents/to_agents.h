@@ -24,7 +24,7 @@ void fan_release(struct fan *f);
 
 /* The receivers are workers, or the agents themselves. Both set `top` to the connections, each
  * with its route. For nodes that can't be reached yet a copy of the message waits, unless it has no
- * number and the node is away: then it is dropped. -1: memory is
+ * number and the node is cut off: then it is dropped. -1: memory is
  * out; then it must not be sent, but copies may wait. */
 MUST_USE int fan_workers(struct fan *f, const uint32_t *workers, size_t n, zmq_msg_t *body);
 MUST_USE int fan_nodes(struct fan *f, const unsigned *nodes, size_t n, zmq_msg_t *body);
@@ -86,7 +86,7 @@ void reparent_cancel(struct to_agents *out, const struct node_link *link);
 /* The connection of the node has ended, and its agent may resume: if it was about to move, it
  * stays. Children that have not dialed it yet keep their own connection. Call it before
  * node_link_cut(). */
-void reparent_away(struct to_agents *out, struct node_link *link);
+void reparent_cut(struct to_agents *out, struct node_link *link);
 /* The node is lost: children that have not dialed it yet keep their own connection. */
 void reparent_parent_lost(struct to_agents *out, const struct node_link *link);
 

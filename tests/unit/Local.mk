@@ -26,7 +26,7 @@ tests_unit_pure_t_SOURCES = tests/unit/pure.c tests/unit/pure_requests.c tests/u
 	tests/unit/network/agent_tree.c tests/unit/network/kernel_end.c tests/unit/network/kernel_outside.c tests/unit/network/steps.c tests/unit/network/checks.c tests/unit/network/planted.c \
 	tests/unit/network/rounds.c tests/unit/network/cells.c
 tests_unit_pure_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=session_tell,--wrap=session_resume,--wrap=session_next,--wrap=session_keep \
-	-Wl,--wrap=beat_check,--wrap=shutdown,--wrap=tree_parent,--wrap=tree_child,--wrap=reparent_away
+	-Wl,--wrap=beat_check,--wrap=shutdown,--wrap=tree_parent,--wrap=tree_child,--wrap=reparent_cut
 tests_unit_pure_t_LDADD = $(pure_objects) $(kernel_end_objects) protocol/libprotocol.a base/libbase.a $(JANSSON_LIBS) $(SODIUM_LIBS)
 tests/unit/pure.list: Makefile $(pure_objects) $(deciding_objects)
 	@$(MKDIR_P) tests/unit

@@ -153,7 +153,7 @@ static void heard(struct fleet *f, const struct wire *w, uint32_t node)
 {
     const unsigned i = agent_of(f, node);
 
-    if (i < FLEET_AGENTS && !kernel_end_link(f, i)->away &&
+    if (i < FLEET_AGENTS && !kernel_end_link(f, i)->cut &&
         is_identity(node_link_top(kernel_end_link(f, i)), w->number))
         check_heard(f, SIDE_KERNEL, i);
 }

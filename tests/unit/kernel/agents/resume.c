@@ -56,7 +56,7 @@ static void no_message_is_lost(void)
     ok(gets_warm(&s, &peer[0], "two") && gets_warm(&s, &peer[0], "three"),
        "then it gets what it lacks, in order");
     warm(&s, first, "four");
-    ok(gets_warm(&s, &peer[0], "four") && !link_of(&s, first)->away, "and what follows");
+    ok(gets_warm(&s, &peer[0], "four") && !link_of(&s, first)->cut, "and what follows");
     is_int(link_of(&s, first)->session.acked, 1, "nothing is forgotten before it is acknowledged");
     peer_close(&peer[0]);
     peer_close(&peer[1]);
@@ -125,11 +125,11 @@ static void only_the_newest_key_resumes(void)
     cut(&s, &peer[0], first);
     peer_open(&s, &thief, 0, PEER_CURVE);
     resume(&thief, first, 0, mine.public);
-    ok(gets_nothing(&s, &thief) && link_of(&s, first)->away, "the engine's key can't resume");
+    ok(gets_nothing(&s, &thief) && link_of(&s, first)->cut, "the engine's key can't resume");
     peer_close(&thief);
     peer_open_with(&s, &thief, &next[1]);
     resume(&thief, first, 0, mine.public);
-    ok(gets_nothing(&s, &thief) && link_of(&s, first)->away, "nor can another agent's");
+    ok(gets_nothing(&s, &thief) && link_of(&s, first)->cut, "nor can another agent's");
     peer_close(&thief);
     peer_open_with(&s, &peer[0], &next[0]);
     resume(&peer[0], first, 0, next[1].public);
@@ -138,12 +138,12 @@ static void only_the_newest_key_resumes(void)
     ok(peer_gets(&s, &peer[0], SPAN_RESUME), "its own key can");
     peer_open_with(&s, &thief, &next[0]);
     resume(&thief, first, 0, mine.public);
-    ok(gets_nothing(&s, &thief) && !link_of(&s, first)->away, "once");
+    ok(gets_nothing(&s, &thief) && !link_of(&s, first)->cut, "once");
     peer_close(&thief);
     cut(&s, &peer[0], first);
     peer_open_with(&s, &thief, &next[0]);
     resume(&thief, first, 0, mine.public);
-    ok(gets_nothing(&s, &thief) && link_of(&s, first)->away, "also when the connection has ended");
+    ok(gets_nothing(&s, &thief) && link_of(&s, first)->cut, "also when the connection has ended");
     peer_close(&thief);
     peer_open_with(&s, &peer[0], &then);
     resume(&peer[0], first, 0, mine.public);
@@ -170,7 +170,7 @@ static void hello_is_said_again(void)
     hello(&peer[0], &then);
     ok(peer_gets(&s, &peer[0], SPAN_WELCOME) && peer[0].last.v[F_WELCOME_NUMBER].u64 == first,
        "an agent that has not got WELCOME may say HELLO again, with the key that it has named");
-    ok(gets_warm(&s, &peer[0], "one") && !link_of(&s, first)->away && s.n_lost == 0,
+    ok(gets_warm(&s, &peer[0], "one") && !link_of(&s, first)->cut && s.n_lost == 0,
        "and gets all that followed");
     cut(&s, &peer[0], first);
     peer_open_with(&s, &peer[0], &then);
@@ -179,7 +179,7 @@ static void hello_is_said_again(void)
     cut(&s, &peer[0], first);
     peer_open_with(&s, &peer[0], &last);
     hello(&peer[0], &then);
-    ok(gets_nothing(&s, &peer[0]) && link_of(&s, first)->away,
+    ok(gets_nothing(&s, &peer[0]) && link_of(&s, first)->cut,
        "one that has had messages can't begin anew");
     for (unsigned k = 0; k < 2; k++)
         peer_close(&peer[k]);
@@ -207,7 +207,7 @@ static void of_two_at_once_one_resumes(void)
     ok(gets_warm(&s, &peer[0], "one"), "and takes nothing away");
     peer_close(&other);
     stage_pass(&s, QUIET_MS);
-    ok(!link_of(&s, first)->away, "nor does its end");
+    ok(!link_of(&s, first)->cut, "nor does its end");
     peer_open_with(&s, &other, &then);
     resume(&other, first, 1, mine.public);
     ok(peer_gets(&s, &other, SPAN_RESUME),
@@ -280,11 +280,11 @@ static void a_parent_is_gone_when_its_child_has_dialed(void)
     const unsigned long was = inode_of(fd);
 
     cut(&s, &peer[0], first);
-    ok(was && !child->away, "the end of a parent is not that of a child that dials it");
+    ok(was && !child->cut, "the end of a parent is not that of a child that dials it");
     dialed(&peer[1], first);
-    for (unsigned k = 0; !child->away && k < 2000; k++)
+    for (unsigned k = 0; !child->cut && k < 2000; k++)
         stage_pass(&s, 5);
-    ok(child->away, "when it has, it is away, too");
+    ok(child->cut, "when it has, its own is cut, too");
     for (unsigned k = 0; inode_of(fd) == was && k < 2000; k++)
         stage_pass(&s, 5);
     ok(inode_of(fd) != was, "and the kernel has shut the connection that it had");
@@ -306,7 +306,7 @@ static void a_child_is_cut_while_it_dials(void)
     unsigned before;
 
     cut(&s, &peer[1], first + CHILD);
-    ok(child->away && peer_gets(&s, &peer[0], SPAN_OPEN) && peer[0].last.v[F_OPEN_KEY].s.n == 0,
+    ok(child->cut && peer_gets(&s, &peer[0], SPAN_OPEN) && peer[0].last.v[F_OPEN_KEY].s.n == 0,
        "its parent expects it no more");
     warm(&s, first + CHILD, "one");
     resumes_by_itself(&s, &peer[1], first + CHILD, &next[1], &then);
@@ -314,11 +314,11 @@ static void a_child_is_cut_while_it_dials(void)
     before = s.messages;
     dialed(&peer[1], first);
     warm(&s, first + CHILD, "two");
-    ok(gets_warm(&s, &peer[1], "two") && child->reparent == REPARENT_NONE && !child->away,
+    ok(gets_warm(&s, &peer[1], "two") && child->reparent == REPARENT_NONE && !child->cut,
        "that it has dialed its parent means nothing any more");
     is_int(s.messages, before, "and is nobody else's");
     dialed(&peer[1], first);
-    ok(stage_until(&s, &s.messages, before + 1) && !child->away, "once");
+    ok(stage_until(&s, &s.messages, before + 1) && !child->cut, "once");
     peer_close(&peer[0]);
     peer_close(&peer[1]);
     stage_close(&s);
@@ -354,7 +354,7 @@ static void it_is_waited_for_as_long_as_silence(void)
     timeout_ms = (unsigned)(s.agents->beat.timeout_ns / NS_PER_MS);
     stage_still(&s);
     cut(&s, &peer[0], first);
-    ok(link_of(&s, first)->away, "its connection has ended");
+    ok(link_of(&s, first)->cut, "its connection has ended");
     peer_close(&peer[1]);
     stage_skip(&s, timeout_ms - 1000);
     is_int(s.lost[first], 0, "an agent may come back until the timeout");

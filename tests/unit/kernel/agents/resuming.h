@@ -65,7 +65,7 @@ static inline unsigned two_up(struct stage *s, struct peer peer[2], struct keys 
 static inline void cut(struct stage *s, struct peer *p, unsigned node)
 {
     peer_close(p);
-    for (unsigned k = 0; !link_of(s, node)->away && k < 2000; k++)
+    for (unsigned k = 0; !link_of(s, node)->cut && k < 2000; k++)
         stage_pass(s, 5);
 }
 
