@@ -103,7 +103,7 @@ void agents_nodes_end_at(struct agents *a, unsigned first, unsigned n, uint64_t 
 void agents_nodes_failed(struct agents *a, unsigned node, const char *why);
 /* Its engine has lost the way to it, and looks for it. If nothing comes from its agent, either, it
  * is shown as away earlier. */
-void agents_nodes_away(struct agents *a, unsigned node);
+void agents_nodes_way_lost(struct agents *a, unsigned node);
 /* Asks the agents that are up to end their workers and themselves. */
 void agents_nodes_quit(struct agents *a, unsigned engine);
 /* The engine ended while all its nodes were up, so they will be lost soon. why: the reason, which

@@ -147,12 +147,12 @@ void agents_nodes_failed(struct agents *a, unsigned node, const char *why)
     node_failures_lose(a, node_table_get(&a->nodes, node), why);
 }
 
-void agents_nodes_away(struct agents *a, unsigned node)
+void agents_nodes_way_lost(struct agents *a, unsigned node)
 {
     struct node_link *link = node_table_get(&a->nodes, node);
 
     log_info("agents", "the engine has lost the way to %s", link->node.name);
-    link->engine_looks = true;
+    link->way_lost = true;
 }
 
 /* Asks the agents of an engine, or of all, that are up to end. */

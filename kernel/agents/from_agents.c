@@ -184,7 +184,7 @@ static void move(struct agents *a, struct node_link *link, const struct router_m
     link->reparent = REPARENT_NONE;
     link->parent = NULL;
     link->cut = false;
-    link->engine_looks = false;
+    link->way_lost = false;
     if (!link->engine_ended) {
         link->lost_at_ns = 0;
         link->engine_report = NULL;

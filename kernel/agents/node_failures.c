@@ -231,7 +231,7 @@ static bool seems_away(const struct agents *a, const struct node_link *link, uin
 
     if (link->node.shown_away && link->cut)
         return true;
-    if (link->engine_looks)
+    if (link->way_lost)
         return peer_times_silence_ns(&link->times, known) >= a->beat.timeout_ns / 2;
     return peer_times_silent(&a->beat, &link->times, known);
 }

@@ -72,10 +72,10 @@ struct node_link {
     unsigned voided_parent;
     struct waiting_message *first, **last;
     struct fan_part fan;
-    bool engine_tells;         /* when agents end: nobody else need guess it from their silence */
-    bool agent_ends;           /* it has said so: it won't resume */
-    bool engine_ended;         /* while the node was up */
-    bool engine_looks;         /* it has lost its way to the node; until the agent resumes */
+    bool engine_tells; /* when agents end: nobody else need guess it from their silence */
+    bool agent_ends;   /* it has said so: it won't resume */
+    bool engine_ended; /* while the node was up */
+    bool way_lost;     /* the engine has lost its way to the node; until the agent resumes */
     const char *engine_report; /* why; borrowed; NULL: it did not say */
     char *notice;       /* of its engine, before the node was up: its text; owned; NULL: none */
     uint64_t leaves_ns; /* when it will be gone, if there is one */

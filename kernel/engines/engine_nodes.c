@@ -132,12 +132,12 @@ static void on_failed(struct engine_run *run, const struct engine_line *said)
                                                          : "its engine says that it failed");
 }
 
-static void on_away(struct engine_run *run, unsigned index)
+static void on_way_lost(struct engine_run *run, unsigned index)
 {
     const struct node *node = node_at(run, index);
 
     if (node && node->state == NODE_UP)
-        agents_nodes_away(run->agents, node->number);
+        agents_nodes_way_lost(run->agents, node->number);
 }
 
 static void on_notice(struct engine_run *run, const struct engine_line *said)
@@ -180,7 +180,7 @@ void engine_nodes_said(void *arg, const struct engine_line *said)
         on_say(run, said->text);
         break;
     case ENGINE_LINE_AWAY:
-        on_away(run, said->n);
+        on_way_lost(run, said->n);
         break;
     case ENGINE_LINE_FAILED:
     case ENGINE_LINE_GONE:

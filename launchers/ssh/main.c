@@ -67,7 +67,7 @@ static void step(void *arg)
 }
 
 /* The end of an agent whose ssh broke takes a login. */
-static void away(void *arg)
+static void broken(void *arg)
 {
     struct fleet *f = arg;
 
@@ -278,7 +278,7 @@ static int prepare(struct fleet *f, const struct launch_arguments *a, struct err
     logins_init(&f->logins, LOGINS_MAX);
     f->plan.logins = &f->logins;
     f->plan.settled = settled;
-    f->plan.away = away;
+    f->plan.broken = broken;
     f->plan.twin = twin;
     f->plan.arg = f;
     if (!(f->child = calloc(f->hosts.n, sizeof *f->child)))

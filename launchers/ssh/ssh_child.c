@@ -404,9 +404,9 @@ static void again(void *arg)
 void ssh_child_end(struct ssh_child *c)
 {
     c->asked_to_end = true;
-    if (c->state == SSH_AWAY && presence_child_end(c->presence))
+    if (c->state == SSH_BROKEN && presence_child_end(c->presence))
         return;
-    if (c->state == SSH_AWAY || c->state == SSH_WAITING ||
+    if (c->state == SSH_BROKEN || c->state == SSH_WAITING ||
         (c->state == SSH_CONNECTING && c->pid == 0))
         over(c);
     else if (c->found && c->plan->outlasts && c->in >= 0)
@@ -543,8 +543,8 @@ static bool start_presence_check(struct ssh_child *c, int status)
     words_release(&argv);
     if (!c->presence)
         return false;
-    c->state = SSH_AWAY;
-    c->plan->away(c->plan->arg);
+    c->state = SSH_BROKEN;
+    c->plan->broken(c->plan->arg);
     report_away(c->agent);
     return true;
 }

@@ -35,7 +35,7 @@ struct ssh_plan {
     /* called when a child is over; maybe several times */
     void (*settled)(void *arg);
     /* called when a child's ssh has broken, and before the kernel is told */
-    void (*away)(void *arg);
+    void (*broken)(void *arg);
     /* finds another child to the same machine that is not over; or NULL. *ranks: those of all names
      * of the machine, as far as they are known */
     struct ssh_child *(*twin)(void *arg, const struct ssh_child *c, unsigned *ranks);
@@ -46,7 +46,7 @@ enum ssh_child_state {
     SSH_WAITING,    /* ssh is not started yet */
     SSH_CONNECTING, /* ssh runs */
     SSH_UP,         /* the remote shell runs and was sent its line */
-    SSH_AWAY,       /* ssh has broken, and another one asks for the agent */
+    SSH_BROKEN,     /* ssh has broken, and another one asks for the agent */
     SSH_OVER,       /* ssh has ended and won't be started again */
 };
 

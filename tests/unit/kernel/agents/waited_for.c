@@ -78,14 +78,14 @@ static void an_engine_knows_earlier_that_one_is_away(void)
 
     keys_create(&then);
     stage_still(&s);
-    agents_nodes_away(s.agents, first);
+    agents_nodes_way_lost(s.agents, first);
     stage_skip(&s, 1000);
     is_int(s.away[first], 0, "one of whom the kernel hears is not away");
     stage_skip(&s, 35000);
     ok(s.away[first] == 1 && s.away[first + 1] == 0,
        "one that is silent, too, is shown as away sooner than others");
     cut(&s, &peer[0], first);
-    agents_nodes_away(s.agents, first + 1);
+    agents_nodes_way_lost(s.agents, first + 1);
     cut(&s, &peer[1], first + 1);
     stage_skip(&s, 1000);
     is_int(s.away[first + 1], 1, "and one that has been for as long at once");
