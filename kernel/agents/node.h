@@ -22,10 +22,10 @@ struct node {
     uint64_t ends_ns;      /* when the time of its engine's job is over; 0: not known */
     bool full;             /* so much waits to be acknowledged that no new cell may add to it */
     bool leaving;          /* up, but its connection or its engine has ended: it is lost soon */
-    bool silent;           /* lost, and perhaps nobody there could close its connections */
-    bool shown_away;       /* up, but silent for so long that it is shown as away */
-    uint64_t heard_ns;     /* if it is: since when it is silent */
-    uint64_t until_ns;     /* if it is: when it is lost */
+    bool may_hold_connections; /* it is lost, and perhaps nobody there could close them */
+    bool shown_away;           /* up, but silent for so long that it is shown as away */
+    uint64_t heard_ns;         /* if it is: since when it is silent */
+    uint64_t until_ns;         /* if it is: when it is lost */
 };
 
 /* What the kernel is told about an engine. */

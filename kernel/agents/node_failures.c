@@ -112,7 +112,7 @@ void node_failures_lose(struct agents *a, struct node_link *link, const char *wh
         if (child->lost_with_parent && child->resumes) {
             cut(a, child);
         } else if (child->lost_with_parent && child->node.state != NODE_LOST) {
-            child->node.silent = link->node.silent;
+            child->node.may_hold_connections = link->node.may_hold_connections;
             lose(a, child, below);
         }
         child->lost_with_parent = false;
@@ -194,7 +194,7 @@ static void silent(struct agents *a, struct node_link *link)
     snprintf(why, sizeof why, "nothing was heard from it%s%.64s for %g s",
              *link->node.address ? " at " : "", link->node.address,
              (double)limit_ns(a, link) / (double)NS_PER_S);
-    link->node.silent = true;
+    link->node.may_hold_connections = true;
     node_failures_lose(a, link, why);
 }
 
@@ -208,7 +208,7 @@ static void overdue(struct agents *a, struct node_link *link)
              link->cut && is_waited_for(a, link) ? CLOSED ", and it has not come back within %g s"
                                                  : CLOSED,
              waited_s);
-    link->node.silent = link->node.shown_away || (link->cut && !link->engine_report);
+    link->node.may_hold_connections = link->node.shown_away || (link->cut && !link->engine_report);
     if (link->engine_ended && !link->cut)
         quit(a, link->node.number);
     node_failures_lose(a, link, link->engine_report ? link->engine_report : why);

@@ -28,8 +28,8 @@ struct disconnect {
     } *of;                      /* owned, n of them */
     size_t n;
     bool more; /* there are more than a message can hold */
-    /* the addresses of nodes that were lost because nothing was heard of them, 16 bytes each */
-    struct buf silent;
+    /* the addresses of lost nodes that may hold connections, 16 bytes each */
+    struct buf holders;
 };
 
 /* Are the rank's connections cut? Those of ranks that run this cell are, and those of ranks that
@@ -88,7 +88,7 @@ void disconnect_release(struct cell *c)
     for (size_t k = 0; e && k < e->n; k++)
         buf_release(&e->of[k].connections);
     if (e) {
-        buf_release(&e->silent);
+        buf_release(&e->holders);
         free(e->of);
     }
     free(e);
@@ -120,13 +120,14 @@ static bool has_address(const struct buf *list, const char *ip)
     return false;
 }
 
-/* lost: adds the addresses of nodes that are lost and silent; else of those that are not lost. */
+/* lost: adds the addresses of lost nodes that may hold connections; else of nodes that are there.
+ */
 static int add_addresses(const struct cell *c, bool lost, struct buf *out)
 {
     GROUP_NODES_EACH (node, group_nodes_of(c->nb)) {
         const struct node *info = c->nb->ops.node(c->nb->ops.arg, node->number);
 
-        if (node->lost == lost && (!lost || (info && info->silent)) &&
+        if (node->lost == lost && (!lost || (info && info->may_hold_connections)) &&
             node_addresses_add_bytes(c->nb, node->number, out) < 0)
             return -1;
     }
@@ -136,7 +137,7 @@ static int add_addresses(const struct cell *c, bool lost, struct buf *out)
 /* A node that was switched off, cut off or frozen can't report its ends, and its connections
  * stay open on the other side. An address that other nodes have, too, is left out: all nodes
  * may have the same one for their containers. */
-static int list_silent(struct cell *c)
+static int list_holders(struct cell *c)
 {
     struct buf lost = BUF_INIT, others = BUF_INIT;
     int rc = add_addresses(c, true, &lost);
@@ -145,7 +146,7 @@ static int list_silent(struct cell *c)
         rc = add_addresses(c, false, &others);
     for (size_t at = 0; rc == 0 && at + IP_SIZE <= lost.n; at += IP_SIZE)
         if (!has_address(&others, lost.p + at))
-            rc = buf_add(&c->stop.disconnect->silent, lost.p + at, IP_SIZE);
+            rc = buf_add(&c->stop.disconnect->holders, lost.p + at, IP_SIZE);
     buf_release(&lost);
     buf_release(&others);
     return rc;
@@ -184,7 +185,8 @@ static int reports_sort(struct reports *s, const struct disconnect *e)
 }
 
 /* Adds the node's connections that another node has reported too, with the two ends swapped, and
- * those to silent nodes. They are added as the other node has reported them, or would have. */
+ * those to nodes that may hold connections. They are added as the other node has reported them, or
+ * would have. */
 static int add_matches(const struct disconnect *e, const struct reports *s,
                        const struct disconnect_node *of, struct buf *out)
 {
@@ -196,7 +198,7 @@ static int add_matches(const struct disconnect *e, const struct reports *s,
         memcpy(turned, p + END_SIZE, END_SIZE);
         memcpy(turned + END_SIZE, p, END_SIZE);
         found = bsearch(&key, s->pair, s->n, sizeof key, by_bytes);
-        if (((found && found->of != of) || has_address(&e->silent, turned)) &&
+        if (((found && found->of != of) || has_address(&e->holders, turned)) &&
             buf_add(out, turned, PAIR_SIZE) < 0)
             return -1;
     }
@@ -263,12 +265,12 @@ void disconnect_begin(struct cell *c)
     const struct span ask = { .kind = SPAN_SEVER, .cell = c->id, .v[F_SEVER_ASK].u64 = 1 };
     bool wait = false, ask_all;
 
-    if (list_nodes(c) < 0 || list_silent(c) < 0) {
+    if (list_nodes(c) < 0 || list_holders(c) < 0) {
         log_error("disconnect", "connections between ranks are not cut: out of memory");
         disconnect_release(c);
         return;
     }
-    ask_all = c->stop.disconnect->n > 1 || c->stop.disconnect->silent.n;
+    ask_all = c->stop.disconnect->n > 1 || c->stop.disconnect->holders.n;
     for (size_t k = 0; ask_all && k < c->stop.disconnect->n; k++) {
         c->stop.disconnect->of[k].waiting = send(c, c->stop.disconnect->of[k].node, &ask) == 0;
         wait = wait || c->stop.disconnect->of[k].waiting;

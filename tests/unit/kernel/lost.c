@@ -366,7 +366,7 @@ static void cuts_what_leads_to_silence(void)
         open_two(&w, &clock);
         w.node[1].addresses = "eth0=10.0.0.1," TRACKER_IP;
         w.node[2].addresses = "eth0=10.0.0.2," TRACKER_IP ",eth1=" TWO_IP;
-        w.node[2].silent = silent;
+        w.node[2].may_hold_connections = silent;
         run(&w, "%%distribute\npass");
         provide(&w);
         lost(&w, 2, "it was not heard of");

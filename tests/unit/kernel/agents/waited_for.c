@@ -37,7 +37,7 @@ static void one_that_is_away_is_shown_and_waited_for(void)
     stage_skip(&s, 10000);
     is_int(s.lost[first], 1, "and not longer");
     is_text(s.why[first], CLOSED ", and it has not come back within 600 s", "the loss says so");
-    ok(!node->shown_away && node->silent, "then it is not away any more");
+    ok(!node->shown_away && node->may_hold_connections, "then it is not away any more");
     peer_close(&peer[1]);
     stage_close(&s);
 }
@@ -117,7 +117,7 @@ static void one_that_is_given_up_is_lost_soon(void)
     ok(agents_send_nodes(s.agents, &first, 1, &quit, NULL) == 0, "QUIT is kept");
     is_int(s.lost[first], 0, "who is given up is not lost within the call");
     stage_skip(&s, 1000);
-    ok(s.lost[first] == 1 && agents_node(s.agents, first)->silent, "but soon");
+    ok(s.lost[first] == 1 && agents_node(s.agents, first)->may_hold_connections, "but soon");
     ok(strstr(s.why[first], "it was away"), "for that reason: %s", s.why[first]);
     peer_close(&peer[1]);
     stage_close(&s);
