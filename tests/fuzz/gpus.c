@@ -34,7 +34,7 @@ static void take_list(const json_t *json, const char *visible)
     json_decref(again);
     for (size_t i = 0; i < g.n; i++)
         demand(strlen(gpu_label(&g.v[i], label)) < sizeof label);
-    (void)!mask_apply(&g, visible, &err);
+    (void)!inherited_mask_apply(&g, visible, &err);
     gpus_release(&g);
 }
 

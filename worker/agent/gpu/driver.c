@@ -311,5 +311,5 @@ int driver_find(struct gpu_driver *d, const char *visible, struct err *err)
     d->open = true;
     if (find_by_nvml(d, err) < 0)
         return -1;
-    return mask_apply(&d->gpus, visible, err);
+    return inherited_mask_apply(&d->gpus, visible, err);
 }

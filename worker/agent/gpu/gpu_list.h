@@ -46,7 +46,7 @@ MUST_USE int gpus_add(struct gpus *g, const struct gpu *one, struct err *err); /
 const struct gpu *gpus_find(const struct gpus *g, const char *uuid);           /* NULL: not there */
 /* Applies CUDA_VISIBLE_DEVICES (visible; NULL: unset) by CUDA's rules: keeps the devices that it
  * names, in its order. If none is left, g->why says why. */
-MUST_USE int mask_apply(struct gpus *g, const char *visible, struct err *err);
+MUST_USE int inherited_mask_apply(struct gpus *g, const char *visible, struct err *err);
 /* "GPU 1 (GPU-8f2c…, NVIDIA A100)", "GPU 1 MIG 0 (MIG-41c1…, …)". */
 const char *gpu_label(const struct gpu *one, char out[static GPU_LABEL]);
 

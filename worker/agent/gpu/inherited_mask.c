@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mask.c - applies CUDA_VISIBLE_DEVICES by CUDA's rules. It is a list of numbers, or of beginnings
- * of "GPU-…" or of "MIG-…" names, all of one kind. The list ends at the first entry that names no
- * device; a device that is named twice makes the list empty. */
+/* inherited_mask.c - applies the CUDA_VISIBLE_DEVICES that the agent was started with, by CUDA's
+ * rules. (worker/agent/start.c sets the variable of ranks.) It is a list of numbers, or of
+ * beginnings of "GPU-…" or of "MIG-…" names, all of one kind. The list ends at the first entry that
+ * names no device; a device that is named twice makes the list empty. */
 #include "worker/agent/gpu/gpu_list.h"
 
 #include <ctype.h>
@@ -137,7 +138,7 @@ static void say_why(struct gpus *g, const char *visible, const char *stopped)
                  "CUDA_VISIBLE_DEVICES is empty: none of %u GPUs is to be used", g->all);
 }
 
-int mask_apply(struct gpus *g, const char *visible, struct err *err)
+int inherited_mask_apply(struct gpus *g, const char *visible, struct err *err)
 {
     char stopped[TOKEN], driver[sizeof g->driver];
     struct gpus out = { 0 };

@@ -34,7 +34,7 @@ static void leaves(const char *visible, const char *want)
     int rc;
 
     fill(&g);
-    rc = mask_apply(&g, visible, &err);
+    rc = inherited_mask_apply(&g, visible, &err);
     for (size_t i = 0; i < g.n && rc == 0; i++)
         rc = buf_addf(&got, "%s%s", i ? " " : "", g.v[i].uuid + 4);
     ok(rc == 0, "memory");
@@ -88,7 +88,7 @@ static void mask_survives_any_failed_allocation(void)
 
         fill(&g);
         alloc_fail_at(nth);
-        rc = mask_apply(&g, "1,0,2", &err);
+        rc = inherited_mask_apply(&g, "1,0,2", &err);
         alloc_fail_at(-1);
         ok(rc == 0 ? g.n == 4 && strcmp(g.v[0].uuid, "GPU-aa22") == 0 : g.n == 4 && err.text[0],
            "allocation %ld: %s", nth, err.text);
