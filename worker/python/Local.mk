@@ -6,6 +6,7 @@ dist_cellspan_py_DATA = \
 	worker/python/cellspan/_async_call.py \
 	worker/python/cellspan/_call_options.py \
 	worker/python/cellspan/_client.py \
+	worker/python/cellspan/_cluster_place.py \
 	worker/python/cellspan/_distributed.py \
 	worker/python/cellspan/_dropin_api.py \
 	worker/python/cellspan/_futures.py \

@@ -4,7 +4,7 @@
 import types
 
 import pytest
-from cellspan import _jobs
+from cellspan import _cluster_place
 
 
 ALONE = "the notebook has no other machines, so the ranks are on this one"
@@ -23,20 +23,20 @@ ALONE = "the notebook has no other machines, so the ranks are on this one"
     ("spark://h:7077", "", "ssh:h1", "local", "local", ""),
 ])
 def test_work_for_a_cluster_finds_its_place_and_a_line_says_which(monkeypatch, capsys, master, setting, group, on, place, line):
-    monkeypatch.setattr(_jobs, "_spark_master", lambda: master)
+    monkeypatch.setattr(_cluster_place, "_spark_master", lambda: master)
     monkeypatch.setenv("CELLSPAN_ON", setting)
-    monkeypatch.setattr(_jobs._api, "group", lambda: types.SimpleNamespace(on=group, ranks=lambda: []))
-    assert _jobs.place_of(on) == place and not capsys.readouterr().err
-    for named in (lambda: _jobs.place_of(on, say=True), lambda: _jobs.on_the_group(on, False)[0]):
+    monkeypatch.setattr(_cluster_place._api, "group", lambda: types.SimpleNamespace(on=group, ranks=lambda: []))
+    assert _cluster_place.place_of(on) == place and not capsys.readouterr().err
+    for named in (lambda: _cluster_place.place_of(on, say=True), lambda: _cluster_place.place_and_gpus(on, False)[0]):
         assert named() == place
         said = capsys.readouterr().err
         assert said.startswith("cellspan: " + line) if line else not said
 
 
 def test_ranks_that_live_here_are_the_place(monkeypatch):
-    monkeypatch.setattr(_jobs, "_spark_master", lambda: "spark://h:7077")
-    monkeypatch.setattr(_jobs._api, "group", lambda: types.SimpleNamespace(on=None, ranks=lambda: [{"rank": 0}]))
-    assert _jobs.place_of(None) is None
+    monkeypatch.setattr(_cluster_place, "_spark_master", lambda: "spark://h:7077")
+    monkeypatch.setattr(_cluster_place._api, "group", lambda: types.SimpleNamespace(on=None, ranks=lambda: [{"rank": 0}]))
+    assert _cluster_place.place_of(None) is None
 
 
 @pytest.mark.parametrize(("master", "setting", "ranks", "line"), [
@@ -46,10 +46,10 @@ def test_ranks_that_live_here_are_the_place(monkeypatch):
     ("", "ssh:h1", [{"rank": 0}], "the ranks are on this machine, where the notebook's are; after `%ranks stop` they are on ssh:h1, which CELLSPAN_ON"),
 ])
 def test_a_line_says_why_the_ranks_are_here(monkeypatch, capsys, master, setting, ranks, line):
-    monkeypatch.setattr(_jobs, "_spark_master", lambda: master)
+    monkeypatch.setattr(_cluster_place, "_spark_master", lambda: master)
     monkeypatch.setenv("CELLSPAN_ON", setting)
-    monkeypatch.setattr(_jobs._api, "group", lambda: types.SimpleNamespace(on=None, ranks=lambda: ranks))
-    assert _jobs.on_the_group(None, False) == (None, None)
+    monkeypatch.setattr(_cluster_place._api, "group", lambda: types.SimpleNamespace(on=None, ranks=lambda: ranks))
+    assert _cluster_place.place_and_gpus(None, False) == (None, None)
     assert capsys.readouterr().err.startswith("cellspan: " + line)
 
 
@@ -58,9 +58,9 @@ def test_what_is_local_never_leaves_this_machine(monkeypatch, capsys):
     from cellspan import horovod, tensorflow, torch
     from cellspan.horovod import _runner
 
-    monkeypatch.setattr(_jobs, "_spark_master", lambda: 1 / 0)
+    monkeypatch.setattr(_cluster_place, "_spark_master", lambda: 1 / 0)
     monkeypatch.setenv("CELLSPAN_ON", "ssh:h1")
-    monkeypatch.setattr(_jobs._api, "group", lambda: 1 / 0)
+    monkeypatch.setattr(_cluster_place._api, "group", lambda: 1 / 0)
     local = [torch.TorchDistributor(2, local_mode=True, use_gpu=False)._place(), torch.TorchDistributor(2, use_gpu=False)._place(),
              torch.DeepspeedTorchDistributor(2, localMode=True, useGpu=False)._place(),
              tensorflow.MirroredStrategyRunner(num_slots=1, local_mode=True, use_gpu=False)._place()]

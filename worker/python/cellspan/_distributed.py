@@ -10,7 +10,8 @@ import sys
 
 from . import _api
 from ._base.whole import whole
-from ._jobs import gpus_of_the_group, launch
+from ._cluster_place import gpus_of_place
+from ._jobs import launch
 
 TIMEOUT = 10800  # seconds, as there
 KEEP = object()  # with_overrides(): keep the value
@@ -78,7 +79,7 @@ class DistributedFunction:
         __tracebackhide__ = True
         options = _options(self._settings)
         if options["gpus"] and not self._has_gpus:
-            gpus_of_the_group(options["on"], f"use @cellspan.distributed(n={options['n'] or 2}) to run on processors")
+            gpus_of_place(options["on"], f"use @cellspan.distributed(n={options['n'] or 2}) to run on processors")
             self._has_gpus = True
         return launch(self.func, args, kwargs, gather=True, **options)
 

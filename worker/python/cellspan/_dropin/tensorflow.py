@@ -19,7 +19,7 @@ from ._dropin_api import (
     gpus_here,
     is_far,
     launch,
-    on_the_group,
+    place_and_gpus,
     send_load,
     serving,
     this_rank,
@@ -83,7 +83,7 @@ class MirroredStrategyRunner:
         """{option: value} for launch(): where, and on which processors."""
         __tracebackhide__ = True
         if not self._local_mode:
-            on, gpus = on_the_group(self._on, self._use_gpu)
+            on, gpus = place_and_gpus(self._on, self._use_gpu)
             own = ("1,own" if gpus else "own") if self._use_gpu else None  # the strategy takes every GPU that a process sees
             return {"n": self._num_slots, "on": on, "gpus": own}
         if not self._use_gpu:

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import warnings
 
-from .._dropin_api import check_call, launch, on_the_group, setting
+from .._dropin_api import check_call, launch, place_and_gpus, setting
 from . import _install, _ranks
 
 ALL, SELECTED = "all", "log_callback_only"
@@ -60,7 +60,7 @@ class HorovodRunner:
         np = self.num_processor
         on = "local" if np < 0 else self.on
         if np > 0:
-            on, _ = on_the_group(on, False)
+            on, _ = place_and_gpus(on, False)
         hides = np >= 0 and self.driver_log_verbosity == SELECTED
         folder = _new_folder() if hides else ""
         choice = setting("CELLSPAN_HOROVOD")

@@ -22,12 +22,12 @@ from .._dropin_api import (
     directory,
     exit_code,
     gpus_here,
-    gpus_of_the_group,
+    gpus_of_place,
     is_far,
     is_of_rank,
     launch,
     launch_script,
-    on_the_group,
+    place_and_gpus,
     place_of,
 )
 from . import _dataframes
@@ -63,7 +63,7 @@ class Distributor:
         if not self.use_gpu:
             return self.num_processes
         if not self.local_mode:
-            gpus_of_the_group(place_of(self.on))
+            gpus_of_place(place_of(self.on))
             return self.num_processes
         available = gpus_here()
         if not available:
@@ -136,7 +136,7 @@ class TorchDistributor(Distributor):
     def _place(self):
         """{option: value} for launch(): where, and on which processors."""
         __tracebackhide__ = True
-        on, gpus = ("local", None) if self.local_mode else on_the_group(self.on, self.use_gpu)
+        on, gpus = ("local", None) if self.local_mode else place_and_gpus(self.on, self.use_gpu)
         return {"n": self.num_processes, "on": on, "gpus": gpus, "no_gpu": not self.use_gpu, "reuse": self.reuse}
 
     def _run_function(self, fn, args, kwargs, parts=None):
