@@ -10,7 +10,7 @@
 #include "base/child_lines.h"
 #include "kernel/engines/engines.h"
 
-/* ---- engine_output.c ---- */
+/* ---- engine_lines.c ---- */
 /* What an engine writes: the lines of its stdout, which docs/launchers.md specifies, and the last
  * lines of its stderr. Pure. */
 

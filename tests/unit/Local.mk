@@ -15,7 +15,7 @@ pure_objects = $(kernel_libkernel_a_OBJECTS) $(kernel_debug_libdebug_a_OBJECTS) 
 	$(addprefix kernel/blobs/,$(addsuffix .$(OBJEXT),blob_route blob_schedule blob_table direct_links)) \
 	$(addprefix worker/agent/,$(addsuffix .$(OBJEXT),$(pure_agent))) kernel/agents/allowed_keys.$(OBJEXT)
 deciding_objects = $(addprefix kernel/,$(addsuffix .$(OBJEXT),agents/credit agents/fan agents/reparent agents/node_tree \
-	engines/engine_nodes engines/engine_output engines/engine_run))
+	engines/engine_lines engines/engine_nodes engines/engine_run))
 # The kernel's code for agents. What it calls of ZeroMQ, counted references to bytes, is in network/kernel_outside.c.
 kernel_end_objects = $(addprefix kernel/agents/,$(addsuffix .$(OBJEXT),agents_blobs credit fan from_agents node_failures \
 	node_link node_table node_tree reparent to_agents))

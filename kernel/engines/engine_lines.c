@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* engine_output.c - reads what an engine writes: nodes, failures and messages (declared in
- * private.h). */
+/* engine_lines.c - reads the lines that an engine writes: nodes, failures and messages (declared
+ * in private.h). */
 #include "kernel/engines/private.h"
 
 #include <string.h>
