@@ -34,7 +34,7 @@ static int refuse_n_gpu(struct cell *c, const struct node_gpus *p)
 }
 
 /* Sets the world's size and the ranks that take part. -1: the cell has failed. */
-static int choose(struct cell *c, const struct node_gpus *p)
+static int set_world(struct cell *c, const struct node_gpus *p)
 {
     const struct place_want want = node_gpus_want(c);
     const unsigned most = c->nb->config.cells.n_most;
@@ -285,7 +285,7 @@ static int start_missing(struct cell *c, const struct node_gpus *p)
         return cell_fail(c, "EngineError",
                          "%s was lost before ranks started there: run the cell again",
                          notebook_node_name(c->nb, group_nodes_of_cell(c).first->number));
-    if (choose(c, p) < 0)
+    if (set_world(c, p) < 0)
         return -1;
     if (group_grow(g, c->world, &err) < 0) {
         cell_fail(c, "UsageError", "%s", err.text);
@@ -420,7 +420,7 @@ static void try_all(struct cell *c, const struct node_gpus *p)
 
     if (engine_is_torn(c->nb)) /* since it was asked: the engine starts again, whatever fits now */
         return;
-    if (choose(c, p) < 0)
+    if (set_world(c, p) < 0)
         return;
     if (!(at = calloc(c->world + 1u, sizeof *at))) {
         cell_fail(c, "RuntimeError", "out of memory");
