@@ -19,7 +19,7 @@ launchers_liblaunch_a_SOURCES = \
 	launchers/mpi/mpirun.h launchers/mpi/mpirun.c \
 	launchers/mpi/mpirun_options.c launchers/mpi/mpirun_hosts.c
 
-cellspan_launch_ssh_SOURCES = launchers/logins.h launchers/logins.c launchers/relay_child.h launchers/relay_child.c \
+cellspan_launch_ssh_SOURCES = launchers/login_limit.h launchers/login_limit.c launchers/relay_child.h launchers/relay_child.c \
 	launchers/ssh/ssh_command.h launchers/ssh/ssh_command.c \
 	launchers/ssh/presence_child.h launchers/ssh/presence_child.c \
 	launchers/ssh/ssh_child.h launchers/ssh/ssh_child.c launchers/ssh/main.c
@@ -28,7 +28,7 @@ cellspan_launch_slurm_SOURCES = \
 	launchers/slurm/sbcast.h launchers/slurm/sbcast.c \
 	launchers/slurm/delivery.h launchers/slurm/delivery.c \
 	launchers/slurm/slurm_command.h launchers/slurm/slurm_command.c \
-	launchers/slurm/relays.h launchers/slurm/relays.c launchers/relay_child.c launchers/logins.c \
+	launchers/slurm/relays.h launchers/slurm/relays.c launchers/relay_child.c launchers/login_limit.c \
 	launchers/slurm/job.h launchers/slurm/job.c \
 	launchers/slurm/main.c
 cellspan_launch_slurm_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
@@ -43,7 +43,7 @@ check_PROGRAMS += \
 	tests/unit/launchers/payload.t \
 	tests/unit/launchers/relay.t \
 	tests/unit/launchers/presence.t \
-	tests/unit/launchers/logins.t \
+	tests/unit/launchers/login_limit.t \
 	tests/unit/launchers/slurm.t \
 	tests/unit/launchers/delivery.t
 tests_unit_launchers_words_t_SOURCES = tests/unit/launchers/words.c
@@ -58,13 +58,13 @@ tests_unit_launchers_slurm_t_LDADD = launchers/liblaunch.a base/libbase.a
 tests_unit_launchers_delivery_t_SOURCES = tests/unit/launchers/delivery.c \
 	launchers/slurm/delivery.c launchers/slurm/sbcast.c launchers/slurm/slurm_command.c
 tests_unit_launchers_delivery_t_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS)
-tests_unit_launchers_relay_t_SOURCES = tests/unit/launchers/relay.c tests/unit/launchers/turns.h launchers/relay_child.c launchers/logins.c
+tests_unit_launchers_relay_t_SOURCES = tests/unit/launchers/relay.c tests/unit/launchers/turns.h launchers/relay_child.c launchers/login_limit.c
 tests_unit_launchers_relay_t_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
-tests_unit_launchers_presence_t_SOURCES = tests/unit/launchers/presence.c tests/unit/launchers/turns.h launchers/ssh/presence_child.c launchers/logins.c
+tests_unit_launchers_presence_t_SOURCES = tests/unit/launchers/presence.c tests/unit/launchers/turns.h launchers/ssh/presence_child.c launchers/login_limit.c
 tests_unit_launchers_presence_t_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
-tests_unit_launchers_logins_t_SOURCES = tests/unit/launchers/logins.c tests/unit/launchers/turns.h \
-	launchers/ssh/presence_child.c launchers/relay_child.c launchers/logins.c
-tests_unit_launchers_logins_t_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
+tests_unit_launchers_login_limit_t_SOURCES = tests/unit/launchers/login_limit.c tests/unit/launchers/turns.h \
+	launchers/ssh/presence_child.c launchers/relay_child.c launchers/login_limit.c
+tests_unit_launchers_login_limit_t_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 tests_unit_launchers_payload_t_SOURCES = tests/unit/launchers/payload.c
 tests_unit_launchers_payload_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_launchers_payload_t_LDADD = launchers/liblaunch.a base/libbase.a

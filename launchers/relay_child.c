@@ -257,7 +257,7 @@ struct relay_child *relay_child_start(const struct relay_child_spec *spec, struc
                                .lines = CHILD_LINES_TEXT,
                                .wait_ns = AGAIN_NS };
     *spec->argv = (struct words)WORDS_INIT;
-    r->login = (struct login){ .logins = spec->logins, .start = start, .arg = r };
+    r->login = (struct login){ .login_limit = spec->login_limit, .start = start, .arg = r };
     text_replace(&r->why, spec->why);
     if (find_kernel(r, err) < 0) {
         release(r);

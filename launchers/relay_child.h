@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "base/loop/loop.h"
 #include "launchers/launcher.h"
-#include "launchers/logins.h"
+#include "launchers/login_limit.h"
 
 /* The option of cellspan-agent. */
 #define RELAY_OPTION "--relay"
@@ -20,11 +20,11 @@ struct relay_child;
 
 struct relay_child_spec {
     struct loop *loop;
-    struct logins *logins; /* borrowed; NULL: it need not wait for others */
-    const char *host;      /* for what the user reads; borrowed until relay_child_stop() */
-    const char *way;       /* the program that leads there, for the same; a constant */
-    const char *why;       /* why the agent can't dial the kernel; borrowed for the call */
-    struct words *argv;    /* the whole command; taken, and left empty */
+    struct login_limit *login_limit; /* borrowed; NULL: it need not wait for others */
+    const char *host;   /* for what the user reads; borrowed until relay_child_stop() */
+    const char *way;    /* the program that leads there, for the same; a constant */
+    const char *why;    /* why the agent can't dial the kernel; borrowed for the call */
+    struct words *argv; /* the whole command; taken, and left empty */
 };
 
 /* CELLSPAN_KERNEL_ENDPOINT says what is dialed. NULL: *err says why. */

@@ -37,7 +37,7 @@ struct fleet {
     struct ssh_plan plan;
     struct ssh_child *child; /* one for each host */
     size_t n;
-    struct logins logins;
+    struct login_limit login_limit;
     bool ending, said_end;
     int signo; /* the last signal sent to children that don't end */
     struct watch *in, *timer;
@@ -136,7 +136,7 @@ static void end_all(struct fleet *f)
     if (f->ending)
         return;
     f->ending = true;
-    f->logins.most = 0; /* no other begins */
+    f->login_limit.most = 0; /* no other begins */
     watch_clear(&f->in);
     for (size_t i = 0; i < f->n; i++)
         ssh_child_end(&f->child[i]);
@@ -275,8 +275,8 @@ static int prepare(struct fleet *f, const struct launch_arguments *a, struct err
     payload_ask(&f->payload, a->command[0]);
     f->plan.program = path_name(a->command[0]);
     f->plan.prefix = setting_text(SETTING_REMOTE_PREFIX);
-    logins_init(&f->logins, LOGINS_MAX);
-    f->plan.logins = &f->logins;
+    login_limit_init(&f->login_limit, LOGINS_MAX);
+    f->plan.login_limit = &f->login_limit;
     f->plan.settled = settled;
     f->plan.broken = broken;
     f->plan.twin = twin;

@@ -234,7 +234,7 @@ struct presence_child *presence_child_start(const struct presence_child_spec *sp
                                   .wait_ns = AGAIN_NS };
     *spec->argv = (struct words)WORDS_INIT;
     l->spec.argv = NULL;
-    l->login = (struct login){ .logins = spec->logins, .start = start, .arg = l };
+    l->login = (struct login){ .login_limit = spec->login_limit, .start = start, .arg = l };
     if (!(l->timer = loop_timer(spec->loop, LOOP_OFF, 0, on_timer, l, err))) {
         release(l);
         return NULL;

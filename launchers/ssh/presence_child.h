@@ -12,17 +12,17 @@
 #include "base/err.h"
 #include "base/loop/loop.h"
 #include "launchers/launcher.h"
-#include "launchers/logins.h"
+#include "launchers/login_limit.h"
 
 struct presence_child;
 
 struct presence_child_spec {
     struct loop *loop;
-    struct logins *logins; /* borrowed; NULL: it need not wait for others */
-    const char *host;      /* for what the user reads; borrowed */
-    const char *boot;      /* the machine's boot id was that; NULL: not known; borrowed */
-    uint64_t patience_ns;  /* from the start of ssh until it says something */
-    struct words *argv;    /* the whole command; taken, and left empty */
+    struct login_limit *login_limit; /* borrowed; NULL: it need not wait for others */
+    const char *host;                /* for what the user reads; borrowed */
+    const char *boot;                /* the machine's boot id was that; NULL: not known; borrowed */
+    uint64_t patience_ns;            /* from the start of ssh until it says something */
+    struct words *argv;              /* the whole command; taken, and left empty */
     /* The agent is gone; restarted: with its machine. */
     void (*gone)(void *arg, bool restarted);
     /* The agent wants a relay, and says what RELAY_WANTED does; NULL: it wants none. Also if that

@@ -31,7 +31,7 @@ void ssh_child_init(struct ssh_child *c, const struct ssh_plan *plan, const stru
     *c = (struct ssh_child){
         .plan = plan, .host = host, .agent = agent, .in = -1, .out = -1, .errs = -1
     };
-    c->login = (struct login){ .logins = plan->logins, .start = start, .arg = c };
+    c->login = (struct login){ .login_limit = plan->login_limit, .start = start, .arg = c };
 }
 
 static void close_in(struct ssh_child *c)
@@ -252,7 +252,7 @@ static void start_relay(struct ssh_child *c, const char *said)
 {
     struct words argv = WORDS_INIT;
     struct relay_child_spec spec = { .loop = c->plan->loop,
-                                     .logins = c->plan->logins,
+                                     .login_limit = c->plan->login_limit,
                                      .host = c->host->name,
                                      .way = "ssh",
                                      .argv = &argv };
@@ -521,7 +521,7 @@ static bool start_presence_check(struct ssh_child *c, int status)
     const struct cause cause = cause_of(c, status, said);
     struct words argv = WORDS_INIT;
     struct presence_child_spec spec = { .loop = c->plan->loop,
-                                        .logins = c->plan->logins,
+                                        .login_limit = c->plan->login_limit,
                                         .host = c->host->name,
                                         .patience_ns = c->plan->patience_ns,
                                         .argv = &argv,

@@ -13,7 +13,7 @@
 #include "launchers/ssh/cause.h"
 #include "launchers/ssh/hosts.h"
 #include "launchers/launcher.h"
-#include "launchers/logins.h"
+#include "launchers/login_limit.h"
 
 struct ssh_child;
 struct presence_child;
@@ -31,7 +31,7 @@ struct ssh_plan {
     uint64_t patience_ns;    /* limit from ssh's start to the remote shell's "ready" */
     /* the line of script_line(), when the first host wants it */
     struct slice (*line)(void *arg);
-    struct logins *logins; /* how many go on at once */
+    struct login_limit *login_limit; /* how many go on at once */
     /* called when a child is over; maybe several times */
     void (*settled)(void *arg);
     /* called when a child's ssh has broken, and before the kernel is told */
@@ -82,8 +82,8 @@ struct ssh_child {
 void ssh_child_init(struct ssh_child *c, const struct ssh_plan *plan, const struct ssh_host *host,
                     unsigned agent);
 void ssh_child_release(struct ssh_child *c);
-/* Starts ssh when plan->logins lets it. A failure is reported to the kernel, and then the child is
- * over. */
+/* Starts ssh when plan->login_limit lets it. A failure is reported to the kernel, and then the
+ * child is over. */
 void ssh_child_start(struct ssh_child *c);
 /* Ends the agent by its stdin. If ssh is not started yet, the child is over at once; if it
  * is connecting, it gets SIGTERM. */

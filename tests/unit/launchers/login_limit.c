@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of launchers/logins.h: first alone, then with the launcher's children that log in, and with
- * a shell in place of ssh that counts how many run at once. */
-#include "launchers/logins.h"
+/* Tests of launchers/login_limit.h: first alone, then with the launcher's children that log in, and
+ * with a shell in place of ssh that counts how many run at once. */
+#include "launchers/login_limit.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -48,11 +48,11 @@ static unsigned started(const struct one *one, unsigned n)
 static void so_many_and_no_more(void)
 {
     struct one one[6] = { { .started = 0 } };
-    struct logins all;
+    struct login_limit all;
 
-    logins_init(&all, 2);
+    login_limit_init(&all, 2);
     for (unsigned i = 0; i < 6; i++) {
-        one[i].login = (struct login){ .logins = &all, .start = one_starts, .arg = &one[i] };
+        one[i].login = (struct login){ .login_limit = &all, .start = one_starts, .arg = &one[i] };
         login_ask(&one[i].login);
         login_ask(&one[i].login);
     }
@@ -90,7 +90,7 @@ static void a_pause_is_never_quite_the_same(void)
 
 struct bench {
     struct turns turns;
-    struct logins logins;
+    struct login_limit login_limit;
     struct presence_child *presence[CHILDREN];
     struct relay_child *relay[CHILDREN];
     char folder[64], command[256];
@@ -145,21 +145,23 @@ static bool begin(struct bench *b)
     snprintf(b->command, sizeof b->command,
              "mkdir %s/$$; sleep 0.05; rmdir %s/$$; echo it is off >&2; exit 255", b->folder,
              b->folder);
-    logins_init(&b->logins, MOST);
+    login_limit_init(&b->login_limit, MOST);
     (void)setenv("CELLSPAN_KERNEL_ENDPOINT", "tcp://127.0.0.1:1", 1);
     if (mkdir(b->folder, 0700) < 0 || !turns_begin(&b->turns, child_ended, b))
         return false;
     for (unsigned i = 0; i < CHILDREN; i++) {
         struct words first = words_of(b), second = words_of(b);
         const struct presence_child_spec presence = { .loop = b->turns.loop,
-                                                      .logins = &b->logins,
+                                                      .login_limit = &b->login_limit,
                                                       .host = "h1",
                                                       .patience_ns = TURNS_LIMIT_NS,
                                                       .argv = &first,
                                                       .gone = gone };
-        const struct relay_child_spec relay = {
-            .loop = b->turns.loop, .logins = &b->logins, .host = "h1", .way = "ssh", .argv = &second
-        };
+        const struct relay_child_spec relay = { .loop = b->turns.loop,
+                                                .login_limit = &b->login_limit,
+                                                .host = "h1",
+                                                .way = "ssh",
+                                                .argv = &second };
 
         b->presence[i] = presence_child_start(&presence, &err);
         b->relay[i] = relay_child_start(&relay, &err);
@@ -183,7 +185,7 @@ static void all_kinds_of_logins_share_one_limit(void)
         presence_child_stop(b.presence[i]);
         relay_child_stop(b.relay[i]);
     }
-    is_int(b.logins.running, 0, "none holds a place when all are stopped");
+    is_int(b.login_limit.running, 0, "none holds a place when all are stopped");
     while (waitpid(-1, NULL, 0) > 0)
         ;
     loop_destroy(b.turns.loop);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "launchers/logins.h"
+#include "launchers/login_limit.h"
 
 #include <stddef.h>
 
 #include "base/random.h"
 
-void logins_init(struct logins *l, unsigned most)
+void login_limit_init(struct login_limit *l, unsigned most)
 {
-    *l = (struct logins){ .most = most };
+    *l = (struct login_limit){ .most = most };
     l->last = &l->first;
 }
 
-static void take_out(struct logins *l, const struct login *one)
+static void take_out(struct login_limit *l, const struct login *one)
 {
     struct login **at = &l->first;
 
@@ -24,7 +24,7 @@ static void take_out(struct logins *l, const struct login *one)
 }
 
 /* A login that can't even begin is over within start(): the loop goes on with the next. */
-static void start_next(struct logins *l)
+static void start_next(struct login_limit *l)
 {
     if (l->starting)
         return;
@@ -42,7 +42,7 @@ static void start_next(struct logins *l)
 
 void login_ask(struct login *one)
 {
-    struct logins *l = one->logins;
+    struct login_limit *l = one->login_limit;
 
     if (one->state != LOGIN_NONE)
         return;
@@ -59,7 +59,7 @@ void login_ask(struct login *one)
 
 void login_over(struct login *one)
 {
-    struct logins *l = one->logins;
+    struct login_limit *l = one->login_limit;
     const enum login_state was = one->state;
 
     one->state = LOGIN_NONE;
