@@ -21,7 +21,7 @@ launchers_liblaunch_a_SOURCES = \
 
 cellspan_launch_ssh_SOURCES = launchers/login_limit.h launchers/login_limit.c launchers/relay_child.h launchers/relay_child.c \
 	launchers/ssh/ssh_command.h launchers/ssh/ssh_command.c \
-	launchers/ssh/presence_child.h launchers/ssh/presence_child.c \
+	launchers/ssh/relogin_child.h launchers/ssh/relogin_child.c \
 	launchers/ssh/ssh_child.h launchers/ssh/ssh_child.c launchers/ssh/main.c
 cellspan_launch_ssh_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 cellspan_launch_slurm_SOURCES = \
@@ -42,7 +42,7 @@ check_PROGRAMS += \
 	tests/unit/launchers/ssh.t \
 	tests/unit/launchers/payload.t \
 	tests/unit/launchers/relay.t \
-	tests/unit/launchers/presence.t \
+	tests/unit/launchers/relogin_child.t \
 	tests/unit/launchers/login_limit.t \
 	tests/unit/launchers/slurm.t \
 	tests/unit/launchers/delivery.t
@@ -60,10 +60,10 @@ tests_unit_launchers_delivery_t_SOURCES = tests/unit/launchers/delivery.c \
 tests_unit_launchers_delivery_t_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS)
 tests_unit_launchers_relay_t_SOURCES = tests/unit/launchers/relay.c tests/unit/launchers/turns.h launchers/relay_child.c launchers/login_limit.c
 tests_unit_launchers_relay_t_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
-tests_unit_launchers_presence_t_SOURCES = tests/unit/launchers/presence.c tests/unit/launchers/turns.h launchers/ssh/presence_child.c launchers/login_limit.c
-tests_unit_launchers_presence_t_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
+tests_unit_launchers_relogin_child_t_SOURCES = tests/unit/launchers/relogin_child.c tests/unit/launchers/turns.h launchers/ssh/relogin_child.c launchers/login_limit.c
+tests_unit_launchers_relogin_child_t_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 tests_unit_launchers_login_limit_t_SOURCES = tests/unit/launchers/login_limit.c tests/unit/launchers/turns.h \
-	launchers/ssh/presence_child.c launchers/relay_child.c launchers/login_limit.c
+	launchers/ssh/relogin_child.c launchers/relay_child.c launchers/login_limit.c
 tests_unit_launchers_login_limit_t_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 tests_unit_launchers_payload_t_SOURCES = tests/unit/launchers/payload.c
 tests_unit_launchers_payload_t_LDFLAGS = $(CHAOS_LINK)

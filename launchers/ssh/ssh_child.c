@@ -15,7 +15,7 @@
 #include "base/mux/forward.h"
 #include "launchers/launcher.h"
 #include "launchers/relay_child.h"
-#include "launchers/ssh/presence_child.h"
+#include "launchers/ssh/relogin_child.h"
 #include "launchers/ssh/ssh_command.h"
 #include "launchers/agent_script.h"
 
@@ -57,7 +57,7 @@ void ssh_child_release(struct ssh_child *c)
     close_out(&c->err_watch, &c->errs);
     watch_stop(c->timer);
     relay_child_stop(c->relay);
-    presence_child_stop(c->presence);
+    relogin_child_stop(c->relogin);
     tail_release(&c->errors);
     child_lines_release(&c->out_lines);
     child_lines_release(&c->err_lines);
@@ -78,8 +78,8 @@ static void over(struct ssh_child *c)
     watch_clear(&c->timer);
     relay_child_stop(c->relay);
     c->relay = NULL;
-    presence_child_stop(c->presence);
-    c->presence = NULL;
+    relogin_child_stop(c->relogin);
+    c->relogin = NULL;
     c->plan->settled(c->plan->arg);
 }
 
@@ -404,7 +404,7 @@ static void again(void *arg)
 void ssh_child_end(struct ssh_child *c)
 {
     c->asked_to_end = true;
-    if (c->state == SSH_BROKEN && presence_child_end(c->presence))
+    if (c->state == SSH_BROKEN && relogin_child_end(c->relogin))
         return;
     if (c->state == SSH_BROKEN || c->state == SSH_WAITING ||
         (c->state == SSH_CONNECTING && c->pid == 0))
@@ -422,7 +422,7 @@ void ssh_child_kill(struct ssh_child *c, int signo)
     if (c->pid > 0)
         /* the group, since CELLSPAN_SSH may be a script that waits for its ssh */
         (void)process_kill_group(c->pid, signo);
-    presence_child_kill(c->presence, signo);
+    relogin_child_kill(c->relogin, signo);
 }
 
 /* The last lines of stderr, as one text; the caller frees it. */
@@ -515,20 +515,20 @@ static bool has_broken(const struct ssh_child *c, int status)
 }
 
 /* false: out of memory. */
-static bool start_presence_check(struct ssh_child *c, int status)
+static bool start_relogin(struct ssh_child *c, int status)
 {
     char *said = last_words(c), text[CAUSE_TEXT_SIZE];
     const struct cause cause = cause_of(c, status, said);
     struct words argv = WORDS_INIT;
-    struct presence_child_spec spec = { .loop = c->plan->loop,
-                                        .login_limit = c->plan->login_limit,
-                                        .host = c->host->name,
-                                        .patience_ns = c->plan->patience_ns,
-                                        .argv = &argv,
-                                        .gone = gone,
-                                        .wanted = relay_wanted,
-                                        .over = ended_as_told,
-                                        .arg = c };
+    struct relogin_child_spec spec = { .loop = c->plan->loop,
+                                       .login_limit = c->plan->login_limit,
+                                       .host = c->host->name,
+                                       .patience_ns = c->plan->patience_ns,
+                                       .argv = &argv,
+                                       .gone = gone,
+                                       .wanted = relay_wanted,
+                                       .over = ended_as_told,
+                                       .arg = c };
     struct err err = { "" };
 
     cause_text(&cause, text);
@@ -538,10 +538,10 @@ static bool start_presence_check(struct ssh_child *c, int status)
     if (c->boot)
         c->boot[strcspn(c->boot, " ")] = '\0';
     spec.boot = c->boot;
-    if (ssh_command_presence(c, &argv) == 0)
-        c->presence = presence_child_start(&spec, &err);
+    if (ssh_command_relogin(c, &argv) == 0)
+        c->relogin = relogin_child_start(&spec, &err);
     words_release(&argv);
-    if (!c->presence)
+    if (!c->relogin)
         return false;
     c->state = SSH_BROKEN;
     c->plan->broken(c->plan->arg);
@@ -552,7 +552,7 @@ static bool start_presence_check(struct ssh_child *c, int status)
 void ssh_child_other_ended(struct ssh_child *c, pid_t pid, int status)
 {
     if (!relay_child_ended(c->relay, pid))
-        (void)presence_child_ended(c->presence, pid, status);
+        (void)relogin_child_ended(c->relogin, pid, status);
 }
 
 void ssh_child_ended(struct ssh_child *c, int status)
@@ -565,7 +565,7 @@ void ssh_child_ended(struct ssh_child *c, int status)
     child_lines_end(&c->out_lines, out_line, c);
     child_lines_end(&c->err_lines, err_line, c);
     close_all(c);
-    if (!c->asked_to_end && has_broken(c, status) && start_presence_check(c, status))
+    if (!c->asked_to_end && has_broken(c, status) && start_relogin(c, status))
         return;
     if (!c->asked_to_end && c->found && status == 0 && c->plan->outlasts)
         report_gone(c->agent, "%s: its agent has ended", c->host->name);

@@ -16,7 +16,7 @@
 #include "launchers/login_limit.h"
 
 struct ssh_child;
-struct presence_child;
+struct relogin_child;
 struct relay_child;
 
 /* Settings that all children share and borrow. */
@@ -72,11 +72,11 @@ struct ssh_child {
     struct child_lines out_lines, err_lines;
     struct tail errors; /* the end of stderr */
     struct watch *out_watch, *err_watch, *in_watch, *timer;
-    struct relay_child *relay;       /* the agent's way to the kernel; NULL: it needs none */
-    char *folder;                    /* the agent's; NULL: not known */
-    char *boot;                      /* the machine's boot id when it broke; NULL: not known */
-    char *broke;                     /* how it did */
-    struct presence_child *presence; /* NULL: it did not */
+    struct relay_child *relay;     /* the agent's way to the kernel; NULL: it needs none */
+    char *folder;                  /* the agent's; NULL: not known */
+    char *boot;                    /* the machine's boot id when it broke; NULL: not known */
+    char *broke;                   /* how it did */
+    struct relogin_child *relogin; /* NULL: it did not */
 };
 
 void ssh_child_init(struct ssh_child *c, const struct ssh_plan *plan, const struct ssh_host *host,
@@ -89,7 +89,7 @@ void ssh_child_start(struct ssh_child *c);
  * is connecting, it gets SIGTERM. */
 void ssh_child_end(struct ssh_child *c);
 void ssh_child_kill(struct ssh_child *c, int signo); /* Signals ssh's process group, if it runs. */
-/* A process has ended: perhaps that of the child's relay, or of its presence check. */
+/* A process has ended: perhaps that of the child's relay, or of its relogin child. */
 void ssh_child_other_ended(struct ssh_child *c, pid_t pid, int status);
 /* Call it when ssh has ended: reports it, or starts ssh again if that may help. */
 void ssh_child_ended(struct ssh_child *c, int status);

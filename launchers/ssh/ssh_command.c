@@ -3,7 +3,7 @@
 
 #include "launchers/agent_script.h"
 #include "launchers/relay_child.h"
-#include "launchers/ssh/presence_child.h"
+#include "launchers/ssh/relogin_child.h"
 
 static int add_words(const struct ssh_child *c, struct words *argv)
 {
@@ -33,13 +33,13 @@ int ssh_command_relay(const struct ssh_child *c, const char *folder, struct word
     return rc;
 }
 
-int ssh_command_presence(const struct ssh_child *c, struct words *argv)
+int ssh_command_relogin(const struct ssh_child *c, struct words *argv)
 {
     struct buf line = BUF_INIT;
     int rc = add_words(c, argv);
 
     if (rc == 0 &&
-        (presence_child_command(&line, c->found, c->folder) < 0 || words_add(argv, line.p) < 0))
+        (relogin_child_command(&line, c->found, c->folder) < 0 || words_add(argv, line.p) < 0))
         rc = -1;
     buf_release(&line);
     return rc;

@@ -12,6 +12,6 @@ MUST_USE int ssh_command_agent(const struct ssh_child *c, struct words *argv);
 /* Another, which runs the agent's program for a relay of the agent with this folder. */
 MUST_USE int ssh_command_relay(const struct ssh_child *c, const char *folder, struct words *argv);
 /* Another, which asks whether the agent is there. */
-MUST_USE int ssh_command_presence(const struct ssh_child *c, struct words *argv);
+MUST_USE int ssh_command_relogin(const struct ssh_child *c, struct words *argv);
 
 #endif

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "launchers/relay_child.h"
-#include "launchers/ssh/presence_child.h"
+#include "launchers/ssh/relogin_child.h"
 #include "tests/unit/launchers/turns.h"
 #include "tests/unit/tap.h"
 
@@ -91,7 +91,7 @@ static void a_pause_is_never_quite_the_same(void)
 struct bench {
     struct turns turns;
     struct login_limit login_limit;
-    struct presence_child *presence[CHILDREN];
+    struct relogin_child *relogin[CHILDREN];
     struct relay_child *relay[CHILDREN];
     char folder[64], command[256];
     unsigned ended, most;
@@ -118,7 +118,7 @@ static void child_ended(void *arg)
 
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
         for (unsigned i = 0; i < CHILDREN; i++)
-            b->ended += presence_child_ended(b->presence[i], pid, status) ||
+            b->ended += relogin_child_ended(b->relogin[i], pid, status) ||
                         relay_child_ended(b->relay[i], pid);
 }
 
@@ -151,21 +151,21 @@ static bool begin(struct bench *b)
         return false;
     for (unsigned i = 0; i < CHILDREN; i++) {
         struct words first = words_of(b), second = words_of(b);
-        const struct presence_child_spec presence = { .loop = b->turns.loop,
-                                                      .login_limit = &b->login_limit,
-                                                      .host = "h1",
-                                                      .patience_ns = TURNS_LIMIT_NS,
-                                                      .argv = &first,
-                                                      .gone = gone };
+        const struct relogin_child_spec relogin = { .loop = b->turns.loop,
+                                                    .login_limit = &b->login_limit,
+                                                    .host = "h1",
+                                                    .patience_ns = TURNS_LIMIT_NS,
+                                                    .argv = &first,
+                                                    .gone = gone };
         const struct relay_child_spec relay = { .loop = b->turns.loop,
                                                 .login_limit = &b->login_limit,
                                                 .host = "h1",
                                                 .way = "ssh",
                                                 .argv = &second };
 
-        b->presence[i] = presence_child_start(&presence, &err);
+        b->relogin[i] = relogin_child_start(&relogin, &err);
         b->relay[i] = relay_child_start(&relay, &err);
-        if (!b->presence[i] || !b->relay[i])
+        if (!b->relogin[i] || !b->relay[i])
             return false;
     }
     return true;
@@ -182,7 +182,7 @@ static void all_kinds_of_logins_share_one_limit(void)
     ok(b.ended >= ENOUGH, "they try again and again");
     ok(b.most > 1 && b.most <= MOST, "at most %u at once: %u", MOST, b.most);
     for (unsigned i = 0; i < CHILDREN; i++) {
-        presence_child_stop(b.presence[i]);
+        relogin_child_stop(b.relogin[i]);
         relay_child_stop(b.relay[i]);
     }
     is_int(b.login_limit.running, 0, "none holds a place when all are stopped");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of launchers/ssh/presence_child.h, with shells of this machine in place of ssh. */
-#include "launchers/ssh/presence_child.h"
+/* Tests of launchers/ssh/relogin_child.h, with shells of this machine in place of ssh. */
+#include "launchers/ssh/relogin_child.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@
 
 struct bench {
     struct turns turns;
-    struct presence_child *presence;
+    struct relogin_child *relogin;
     unsigned ended; /* logins */
     bool gone, restarted, over;
 };
@@ -31,7 +31,7 @@ static void child_ended(void *arg)
     pid_t pid;
 
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-        b->ended += presence_child_ended(b->presence, pid, status);
+        b->ended += relogin_child_ended(b->relogin, pid, status);
 }
 
 static void gone(void *arg, bool restarted)
@@ -58,24 +58,24 @@ static bool begin(struct bench *b, const char *command, const char *boot)
         !turns_begin(&b->turns, child_ended, b))
         return false;
     {
-        const struct presence_child_spec spec = { .loop = b->turns.loop,
-                                                  .host = "h1",
-                                                  .boot = boot,
-                                                  .patience_ns = TURNS_LIMIT_NS,
-                                                  .argv = &argv,
-                                                  .gone = gone,
-                                                  .over = over,
-                                                  .arg = b };
+        const struct relogin_child_spec spec = { .loop = b->turns.loop,
+                                                 .host = "h1",
+                                                 .boot = boot,
+                                                 .patience_ns = TURNS_LIMIT_NS,
+                                                 .argv = &argv,
+                                                 .gone = gone,
+                                                 .over = over,
+                                                 .arg = b };
 
-        b->presence = presence_child_start(&spec, &err);
+        b->relogin = relogin_child_start(&spec, &err);
     }
-    return ok(b->presence && !argv.n, "it logs in: %.60s %s", command, err.text);
+    return ok(b->relogin && !argv.n, "it logs in: %.60s %s", command, err.text);
 }
 
 static void finish(struct bench *b)
 {
     ok(!b->turns.late, "all of it in time");
-    presence_child_stop(b->presence);
+    relogin_child_stop(b->relogin);
     while (waitpid(-1, NULL, 0) > 0)
         ;
     loop_destroy(b->turns.loop);
@@ -127,7 +127,7 @@ static bool begin_without_program(struct bench *b, pid_t pid)
     bool good;
 
     snprintf(folder, sizeof folder, "/tmp/it's/cellspan-%ld-0123abcd", (long)pid);
-    good = presence_child_command(&line, NOWHERE, folder) == 0 && begin(b, line.p, NULL);
+    good = relogin_child_command(&line, NOWHERE, folder) == 0 && begin(b, line.p, NULL);
     buf_release(&line);
     return good;
 }
@@ -164,7 +164,7 @@ static void a_login_that_goes_on_still_tells_the_agent_to_end(void)
     snprintf(command, sizeof command, "sleep 2; read -r line; echo \"$line\" >%s", path);
     if (!ok(fd >= 0, "a file") || !begin(&b, command, NULL))
         return;
-    ok(presence_child_end(b.presence), "it is to end");
+    ok(relogin_child_end(b.relogin), "it is to end");
     while (!b.over && turns_take(&b.turns))
         ;
     ok(b.over && read(fd, got, sizeof got - 1) == 4, "it has logged in");

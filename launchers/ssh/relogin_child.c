@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "launchers/ssh/presence_child.h"
+#include "launchers/ssh/relogin_child.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -19,8 +19,8 @@
 #define NOT_RUN      126 /* a shell says that the program is there, but cannot be run */
 #define NOT_FOUND    127 /* and that there is none */
 
-struct presence_child {
-    struct presence_child_spec spec; /* argv NULL */
+struct relogin_child {
+    struct relogin_child_spec spec; /* argv NULL */
     struct words argv;
     struct login login;
     pid_t pid; /* 0: none runs */
@@ -48,7 +48,7 @@ static void start(void *arg);
     "[ \"$p\" -gt 1 ] 2>/dev/null && { kill -0 \"$p\" 2>/dev/null || "                             \
     "echo \"" AGENT_LINE_PRESENCE AGENT_LINE_GONE "\"; }; exit 127"
 
-int presence_child_command(struct buf *line, const char *program, const char *folder)
+int relogin_child_command(struct buf *line, const char *program, const char *folder)
 {
     return buf_add_text(line, "exec sh -c '" SCRIPT "' ") < 0 || words_quote(line, program) < 0 ||
                    buf_add_text(line, " ") < 0 || words_quote(line, folder) < 0
@@ -56,7 +56,7 @@ int presence_child_command(struct buf *line, const char *program, const char *fo
                : 0;
 }
 
-static void streams_close(struct presence_child *l)
+static void streams_close(struct relogin_child *l)
 {
     watch_clear(&l->out_watch);
     watch_clear(&l->err_watch);
@@ -69,7 +69,7 @@ static void streams_close(struct presence_child *l)
 
 static void out_line(void *arg, const char *line)
 {
-    struct presence_child *l = arg;
+    struct relogin_child *l = arg;
     const char *word = line + strlen(AGENT_LINE_PRESENCE);
 
     if (strncmp(line, AGENT_LINE_PRESENCE, strlen(AGENT_LINE_PRESENCE)) != 0)
@@ -89,7 +89,7 @@ static void out_line(void *arg, const char *line)
 
 static void err_line(void *arg, const char *line)
 {
-    struct presence_child *l = arg;
+    struct relogin_child *l = arg;
 
     if (strncmp(l->last, line, sizeof l->last - 1) == 0)
         return;
@@ -99,7 +99,7 @@ static void err_line(void *arg, const char *line)
 
 static void out_ready(void *arg, int fd, unsigned events)
 {
-    struct presence_child *l = arg;
+    struct relogin_child *l = arg;
 
     (void)events;
     if (!child_lines_read(&l->lines, fd, out_line, l)) {
@@ -110,7 +110,7 @@ static void out_ready(void *arg, int fd, unsigned events)
 
 static void err_ready(void *arg, int fd, unsigned events)
 {
-    struct presence_child *l = arg;
+    struct relogin_child *l = arg;
 
     (void)events;
     if (!child_lines_read(&l->err_lines, fd, err_line, l)) {
@@ -124,22 +124,22 @@ static void err_ready(void *arg, int fd, unsigned events)
 /* No answer within the time, or it is time for the next login. */
 static void on_timer(void *arg)
 {
-    struct presence_child *l = arg;
+    struct relogin_child *l = arg;
 
     if (l->pid > 0)
-        presence_child_kill(l, SIGKILL);
+        relogin_child_kill(l, SIGKILL);
     else
         login_ask(&l->login);
 }
 
-static void wait_and_start(struct presence_child *l)
+static void wait_and_start(struct relogin_child *l)
 {
     login_over(&l->login);
     loop_timer_again(l->timer, login_pause_ns(l->wait_ns));
     l->wait_ns = 2 * l->wait_ns < AGAIN_MAX_NS ? 2 * l->wait_ns : AGAIN_MAX_NS;
 }
 
-static int watch(struct presence_child *l, struct err *err)
+static int watch(struct relogin_child *l, struct err *err)
 {
     if (fd_nonblock(l->in, true) < 0)
         return err_set(err, "the pipes to ssh: %s", strerror(errno));
@@ -151,7 +151,7 @@ static int watch(struct presence_child *l, struct err *err)
 
 static void start(void *arg)
 {
-    struct presence_child *l = arg;
+    struct relogin_child *l = arg;
     struct process_spec spec = PROCESS_SPEC_INIT;
     struct err err = { "" };
 
@@ -166,7 +166,7 @@ static void start(void *arg)
     }
     err_line(l, err.text);
     if (l->pid > 0) {
-        presence_child_kill(l, SIGKILL);
+        relogin_child_kill(l, SIGKILL);
         return;
     }
     l->pid = 0;
@@ -180,7 +180,7 @@ static bool has_lost_its_program(int status)
            (WEXITSTATUS(status) == NOT_RUN || WEXITSTATUS(status) == NOT_FOUND);
 }
 
-bool presence_child_ended(struct presence_child *l, pid_t pid, int status)
+bool relogin_child_ended(struct relogin_child *l, pid_t pid, int status)
 {
     if (!l || l->pid != pid)
         return false;
@@ -205,7 +205,7 @@ bool presence_child_ended(struct presence_child *l, pid_t pid, int status)
 
 /* ---- begin and end ---- */
 
-static void release(struct presence_child *l)
+static void release(struct relogin_child *l)
 {
     login_over(&l->login);
     streams_close(l);
@@ -216,22 +216,22 @@ static void release(struct presence_child *l)
     free(l);
 }
 
-struct presence_child *presence_child_start(const struct presence_child_spec *spec, struct err *err)
+struct relogin_child *relogin_child_start(const struct relogin_child_spec *spec, struct err *err)
 {
-    struct presence_child *l = calloc(1, sizeof *l);
+    struct relogin_child *l = calloc(1, sizeof *l);
 
     if (!l) {
         words_release(spec->argv);
         return err_null(err, "out of memory");
     }
-    *l = (struct presence_child){ .spec = *spec,
-                                  .argv = *spec->argv,
-                                  .in = -1,
-                                  .out = -1,
-                                  .errs = -1,
-                                  .lines = CHILD_LINES_TEXT,
-                                  .err_lines = CHILD_LINES_TEXT,
-                                  .wait_ns = AGAIN_NS };
+    *l = (struct relogin_child){ .spec = *spec,
+                                 .argv = *spec->argv,
+                                 .in = -1,
+                                 .out = -1,
+                                 .errs = -1,
+                                 .lines = CHILD_LINES_TEXT,
+                                 .err_lines = CHILD_LINES_TEXT,
+                                 .wait_ns = AGAIN_NS };
     *spec->argv = (struct words)WORDS_INIT;
     l->spec.argv = NULL;
     l->login = (struct login){ .login_limit = spec->login_limit, .start = start, .arg = l };
@@ -243,7 +243,7 @@ struct presence_child *presence_child_start(const struct presence_child_spec *sp
     return l;
 }
 
-bool presence_child_end(struct presence_child *l)
+bool relogin_child_end(struct relogin_child *l)
 {
     l->ending = true;
     loop_timer_off(l->timer);
@@ -252,21 +252,21 @@ bool presence_child_end(struct presence_child *l)
         return false;
     }
     if (fd_write(l->in, slice_text(AGENT_LINE_END)) < 0)
-        presence_child_kill(l, SIGTERM);
+        relogin_child_kill(l, SIGTERM);
     fd_close(&l->in);
     return true;
 }
 
-void presence_child_kill(struct presence_child *l, int signo)
+void relogin_child_kill(struct relogin_child *l, int signo)
 {
     if (l && l->pid > 0)
         (void)process_kill_group(l->pid, signo);
 }
 
-void presence_child_stop(struct presence_child *l)
+void relogin_child_stop(struct relogin_child *l)
 {
     if (!l)
         return;
-    presence_child_kill(l, SIGTERM);
+    relogin_child_kill(l, SIGTERM);
     release(l);
 }
