@@ -24,7 +24,7 @@ static void set_timer(struct notebook *nb)
                              finds_due(nb),
                              prompts_due(nb),
                              comm_routes_due(nb),
-                             comm_callback_due(nb),
+                             comm_unanswered_due(nb),
                              debugger_due(nb),
                              notices_due(nb),
                              idle_release_due(nb),
@@ -464,7 +464,7 @@ void dispatch_tick(struct notebook *nb)
     finds_tick(nb);
     prompts_tick(nb);
     comm_output_tick(nb);
-    comm_callback_tick(nb);
+    comm_unanswered_tick(nb);
     notices_tick(nb);
     stopped_home_tick(nb);
     stop_put_off(nb, debugger_tick(nb));

@@ -64,7 +64,7 @@ void late_stream(struct notebook *nb, const struct request *parent, unsigned str
 /* ---- output of ranks ---- */
 
 /* A page needs no more lines of one callback of a widget. false: these are left out. */
-static bool callback_may_print(struct comm_callback *t, unsigned rank, size_t bytes)
+static bool callback_may_print(struct comm_unanswered *t, unsigned rank, size_t bytes)
 {
     struct buf line = BUF_INIT;
 
@@ -77,7 +77,7 @@ static bool callback_may_print(struct comm_callback *t, unsigned rank, size_t by
                  "cellspan: what the callback of this widget prints from here on is left out; "
                  "%%ranks logs -r %u shows it\n",
                  rank) == 0)
-        comm_callback_text(t, 2, buf_slice(&line));
+        comm_unanswered_text(t, 2, buf_slice(&line));
     buf_release(&line);
     return false;
 }
@@ -88,7 +88,7 @@ static void late_lines(struct notebook *nb, const struct rank *r, const struct s
 {
     struct buf text = BUF_INIT;
     struct slice data = m->v[F_LINES_DATA].s;
-    struct comm_callback *t = comm_callback_of(nb, r->worker, 0);
+    struct comm_unanswered *t = comm_unanswered_of(nb, r->worker, 0);
     const unsigned rank = r->number;
 
     if (t && !callback_may_print(t, rank, data.n))
@@ -101,7 +101,7 @@ static void late_lines(struct notebook *nb, const struct rank *r, const struct s
             break;
     }
     if (t)
-        comm_callback_text(t, m->v[F_LINES_STREAM].u64 == 2 ? 2 : 1, buf_slice(&text));
+        comm_unanswered_text(t, m->v[F_LINES_STREAM].u64 == 2 ? 2 : 1, buf_slice(&text));
     else if (text.n)
         late_stream(nb, nb->rank_parent, m->v[F_LINES_STREAM].u64 == 2 ? 2 : 1, buf_slice(&text));
     buf_release(&text);
@@ -141,7 +141,7 @@ static void show(struct cell *c, struct member *member, const struct published *
 }
 
 /* Jupyter's server would drop what is too much, and with it the next cell's output. */
-static void show_of_callback(struct notebook *nb, struct comm_callback *t, unsigned rank,
+static void show_of_callback(struct notebook *nb, struct comm_unanswered *t, unsigned rank,
                              const struct published *p)
 {
     if (nb->output_limit && strstr(p->type, "display_data") &&
@@ -149,7 +149,7 @@ static void show_of_callback(struct notebook *nb, struct comm_callback *t, unsig
         (void)callback_may_print(t, rank, CALLBACK_TEXT_MAX + 1);
         return;
     }
-    comm_callback_flush(t);
+    comm_unanswered_flush(t);
     if (nb->output_limit)
         output_limit_count_comm(nb->output_limit);
     publish_content(nb, t->r, p->type, &p->content);
@@ -178,7 +178,7 @@ static void late_display(struct notebook *nb, const struct rank *r, const struct
 
 /* Comm messages are shown under the cell, or the widget's message, that the rank served. */
 static const struct request *parent_of(const struct notebook *nb, const struct cell *c,
-                                       const struct comm_callback *t)
+                                       const struct comm_unanswered *t)
 {
     if (t)
         return t->r;
@@ -192,7 +192,7 @@ static void take_publish(struct notebook *nb, struct rank *r, const struct span 
     struct published p;
 
     if (published_read(&p, m)) {
-        struct comm_callback *t = m->cell ? comm_callback_of(nb, r->worker, m->cell) : NULL;
+        struct comm_unanswered *t = m->cell ? comm_unanswered_of(nb, r->worker, m->cell) : NULL;
 
         if (c && strcmp(p.type, "comm_close") == 0) /* a page can't show what is closed */
             output_show_held(c);

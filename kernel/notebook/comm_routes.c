@@ -13,9 +13,10 @@
 
 /* ---- messages that ranks have not answered ---- */
 
-struct comm_callback *comm_callback_of(const struct notebook *nb, uint32_t worker, uint64_t cell)
+struct comm_unanswered *comm_unanswered_of(const struct notebook *nb, uint32_t worker,
+                                           uint64_t cell)
 {
-    struct comm_callback *t = nb->comms.callbacks;
+    struct comm_unanswered *t = nb->comms.unanswered;
 
     while (t && ((worker && t->worker != worker) || (cell && t->cell != cell)))
         t = t->next;
@@ -24,7 +25,7 @@ struct comm_callback *comm_callback_of(const struct notebook *nb, uint32_t worke
 
 static int show_text(void *arg, unsigned stream, struct slice text)
 {
-    const struct comm_callback *t = arg;
+    const struct comm_unanswered *t = arg;
 
     if (t->nb->output_limit)
         output_limit_count(t->nb->output_limit, output_limit_size(text));
@@ -38,7 +39,7 @@ static void lost(int rc, const struct err *err)
         log_error("comms", "text of a widget's callback is lost: %s", err->text);
 }
 
-void comm_callback_text(struct comm_callback *t, unsigned stream, struct slice text)
+void comm_unanswered_text(struct comm_unanswered *t, unsigned stream, struct slice text)
 {
     struct err err = { "" };
 
@@ -47,7 +48,7 @@ void comm_callback_text(struct comm_callback *t, unsigned stream, struct slice t
     lost(t->pace ? pace_add(t->pace, stream, text, &err) : -1, &err);
 }
 
-void comm_callback_flush(struct comm_callback *t)
+void comm_unanswered_flush(struct comm_unanswered *t)
 {
     struct err err = { "" };
 
@@ -55,30 +56,30 @@ void comm_callback_flush(struct comm_callback *t)
         lost(pace_flush(t->pace, &err), &err);
 }
 
-void comm_callback_tick(struct notebook *nb)
+void comm_unanswered_tick(struct notebook *nb)
 {
     struct err err = { "" };
 
-    for (struct comm_callback *t = nb->comms.callbacks; t; t = t->next)
+    for (struct comm_unanswered *t = nb->comms.unanswered; t; t = t->next)
         if (t->pace)
             lost(pace_tick(t->pace, &err), &err);
 }
 
-uint64_t comm_callback_due(const struct notebook *nb)
+uint64_t comm_unanswered_due(const struct notebook *nb)
 {
     uint64_t due = NEVER;
 
-    for (const struct comm_callback *t = nb->comms.callbacks; t; t = t->next)
+    for (const struct comm_unanswered *t = nb->comms.unanswered; t; t = t->next)
         if (t->pace)
             due = clock_earlier(due, pace_due_ns(t->pace));
     return due;
 }
 
-static void callback_end(struct notebook *nb, struct comm_callback *t)
+static void unanswered_end(struct notebook *nb, struct comm_unanswered *t)
 {
-    struct comm_callback **at = &nb->comms.callbacks;
+    struct comm_unanswered **at = &nb->comms.unanswered;
 
-    comm_callback_flush(t);
+    comm_unanswered_flush(t);
     while (*at != t)
         at = &(*at)->next;
     *at = t->next;
@@ -90,9 +91,10 @@ static void callback_end(struct notebook *nb, struct comm_callback *t)
     free(t);
 }
 
-static struct comm_callback *callback_add(struct notebook *nb, uint32_t worker, struct request *r)
+static struct comm_unanswered *unanswered_add(struct notebook *nb, uint32_t worker,
+                                              struct request *r)
 {
-    struct comm_callback *t = calloc(1, sizeof *t), **at = &nb->comms.callbacks;
+    struct comm_unanswered *t = calloc(1, sizeof *t), **at = &nb->comms.unanswered;
 
     if (!t)
         return NULL;
@@ -110,7 +112,7 @@ static struct comm_callback *callback_add(struct notebook *nb, uint32_t worker, 
 static void to_rank(struct notebook *nb, uint32_t worker, struct request *r)
 {
     struct span m = { .kind = SPAN_COMM, .worker = worker };
-    struct comm_callback *t = callback_add(nb, worker, r);
+    struct comm_unanswered *t = unanswered_add(nb, worker, r);
     size_t n;
     const struct slice *buffers = request_buffers(r, &n);
 
@@ -128,27 +130,27 @@ static void to_rank(struct notebook *nb, uint32_t worker, struct request *r)
     m.v[F_COMM_BUFFERS].list.item = (struct slice *)buffers;
     m.v[F_COMM_BUFFERS].list.n = n;
     if (notebook_send_to(nb, &worker, 1, &m, NULL) < 0)
-        callback_end(nb, t);
+        unanswered_end(nb, t);
 }
 
 void comm_routes_on_reply(struct notebook *nb, uint32_t worker, const struct span *m)
 {
-    struct comm_callback *t = comm_callback_of(nb, worker, m->cell);
+    struct comm_unanswered *t = comm_unanswered_of(nb, worker, m->cell);
 
     comm_output_flush(nb, worker);
     if (t)
-        callback_end(nb, t);
+        unanswered_end(nb, t);
 }
 
 void comm_routes_gone(struct notebook *nb, uint32_t worker)
 {
-    struct comm_callback *t;
+    struct comm_unanswered *t;
 
-    while ((t = comm_callback_of(nb, worker, 0)))
-        callback_end(nb, t);
+    while ((t = comm_unanswered_of(nb, worker, 0)))
+        unanswered_end(nb, t);
 }
 
-static void interrupt(struct notebook *nb, const struct comm_callback *t)
+static void interrupt(struct notebook *nb, const struct comm_unanswered *t)
 {
     const struct span m = { .kind = SPAN_INTERRUPT, .worker = t->worker, .cell = t->cell };
 
@@ -157,18 +159,18 @@ static void interrupt(struct notebook *nb, const struct comm_callback *t)
 
 void comm_routes_interrupt(struct notebook *nb)
 {
-    for (const struct comm_callback *t = nb->comms.callbacks; t; t = t->next)
+    for (const struct comm_unanswered *t = nb->comms.unanswered; t; t = t->next)
         interrupt(nb, t);
 }
 
 /* ---- a callback that a cell waits for ---- */
 
 /* Does its rank serve it now? Later ones of this rank wait for it, or for the rank's cell. */
-static bool is_served(const struct notebook *nb, const struct comm_callback *t)
+static bool is_served(const struct notebook *nb, const struct comm_unanswered *t)
 {
     const struct rank *r = notebook_rank(nb, t->worker, NULL);
 
-    return r && comm_callback_of(nb, t->worker, 0) == t &&
+    return r && comm_unanswered_of(nb, t->worker, 0) == t &&
            (r->state != RANK_BUSY || t->sent_ns <= r->since_ns);
 }
 
@@ -178,9 +180,9 @@ void comm_routes_interrupt_late(struct notebook *nb, uint64_t *since_ns, const s
     const uint64_t now = notebook_now(nb);
     const bool waits = *since_ns != NEVER;
 
-    if (!nb->comms.callbacks || (waits && now < *since_ns + CALLBACK_LIMIT_NS))
+    if (!nb->comms.unanswered || (waits && now < *since_ns + CALLBACK_LIMIT_NS))
         return;
-    for (struct comm_callback *t = waits ? nb->comms.callbacks : NULL; t; t = t->next) {
+    for (struct comm_unanswered *t = waits ? nb->comms.unanswered : NULL; t; t = t->next) {
         const struct rank *r = notebook_rank(nb, t->worker, NULL);
 
         if (t->late || !r || !ranks_has(to, r->number) || !is_served(nb, t))
@@ -194,7 +196,7 @@ void comm_routes_interrupt_late(struct notebook *nb, uint64_t *since_ns, const s
 
 uint64_t comm_routes_late_due(const struct notebook *nb, uint64_t since_ns)
 {
-    return !nb->comms.callbacks ? NEVER : since_ns != NEVER ? since_ns + CALLBACK_LIMIT_NS : 0;
+    return !nb->comms.unanswered ? NEVER : since_ns != NEVER ? since_ns + CALLBACK_LIMIT_NS : 0;
 }
 
 uint64_t comm_routes_due(const struct notebook *nb)
@@ -219,7 +221,7 @@ static bool is_busy(const struct notebook *nb, uint32_t worker)
 
     if (worker == SPAN_WORKER_HOME)
         return nb->home.executing != NULL;
-    return (r && r->state == RANK_BUSY) || comm_callback_of(nb, worker, 0);
+    return (r && r->state == RANK_BUSY) || comm_unanswered_of(nb, worker, 0);
 }
 
 /* Is there no copy of some widgets, and could all of these be asked now? */
@@ -351,10 +353,10 @@ void comm_routes_info(struct notebook *nb, struct request *r)
 
 void comm_routes_release(struct notebook *nb)
 {
-    while (nb->comms.callbacks) {
-        struct comm_callback *t = nb->comms.callbacks;
+    while (nb->comms.unanswered) {
+        struct comm_unanswered *t = nb->comms.unanswered;
 
-        nb->comms.callbacks = t->next;
+        nb->comms.unanswered = t->next;
         pace_destroy(t->pace);
         request_unref(t->r);
         free(t);

@@ -149,8 +149,8 @@ struct prompt_list {
 };
 
 /* A comm message of a page that a rank has not answered. */
-struct comm_callback {
-    struct comm_callback *next;
+struct comm_unanswered {
+    struct comm_unanswered *next;
     uint64_t cell;
     uint32_t worker;
     uint64_t sent_ns;
@@ -167,8 +167,8 @@ struct comm_list {
     bool full;                /* the next update waits: Jupyter's server would drop it now */
     /* owned: ids of the closed comms for which pages still need a comm_close; or NULL */
     json_t *closing;
-    struct request *closes;          /* owned reference: the parent of these comm_close messages */
-    struct comm_callback *callbacks; /* owned, in the order in which they were sent */
+    struct request *closes; /* owned reference: the parent of these comm_close messages */
+    struct comm_unanswered *unanswered; /* owned, in the order in which they were sent */
 };
 
 /* The next free numbers; lookup.c. */
@@ -389,12 +389,13 @@ void comm_routes_info(struct notebook *nb, struct request *r); /* comm_info_requ
 void comm_routes_on_reply(struct notebook *nb, uint32_t worker, const struct span *m);
 void comm_routes_gone(struct notebook *nb, uint32_t worker); /* it answers none any more */
 /* The first message that waits for this worker's answer, with this number (0: any); or NULL. */
-struct comm_callback *comm_callback_of(const struct notebook *nb, uint32_t worker, uint64_t cell);
+struct comm_unanswered *comm_unanswered_of(const struct notebook *nb, uint32_t worker,
+                                           uint64_t cell);
 /* What its callback prints, at the rate of a cell's text. */
-void comm_callback_text(struct comm_callback *t, unsigned stream, struct slice text);
-void comm_callback_flush(struct comm_callback *t);
-void comm_callback_tick(struct notebook *nb);
-uint64_t comm_callback_due(const struct notebook *nb);
+void comm_unanswered_text(struct comm_unanswered *t, unsigned stream, struct slice text);
+void comm_unanswered_flush(struct comm_unanswered *t);
+void comm_unanswered_tick(struct notebook *nb);
+uint64_t comm_unanswered_due(const struct notebook *nb);
 void comm_routes_interrupt(struct notebook *nb); /* the callbacks that ranks run */
 /* A cell wants to run on these ranks: interrupts callbacks for which it has waited too long.
  * *since_ns: the cell's; NEVER at first. */

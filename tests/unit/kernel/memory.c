@@ -235,8 +235,8 @@ static void walk_widgets(struct world *w)
     ask(w, "comm_open", "{\"comm_id\":\"k\",\"target_name\":\"jupyter.widget.control\"}");
     ask(w, "comm_msg", "{\"comm_id\":\"k\",\"data\":{\"method\":\"request_states\"}}");
     ask(w, "comm_msg", VALUE("3"));
-    if (w->nb->comms.callbacks)
-        say(w, 3, (struct span){ .kind = SPAN_REPLY, .cell = w->nb->comms.callbacks->cell });
+    if (w->nb->comms.unanswered)
+        say(w, 3, (struct span){ .kind = SPAN_REPLY, .cell = w->nb->comms.unanswered->cell });
     ask(w, "comm_msg", VALUE("4"));
     exited(w, 3, 1, 9);
     serve(w);

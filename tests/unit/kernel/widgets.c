@@ -45,7 +45,7 @@ static void routes(void)
        "the page's message goes to that rank, and the page waits");
     cell = w.last.cell;
     served(&w, 3, cell);
-    ok(logged(&w, "idle") && !w.nb->comms.callbacks, "until the rank has served it");
+    ok(logged(&w, "idle") && !w.nb->comms.unanswered, "until the rank has served it");
     buf_clear(&w.log);
     ask(&w, "comm_msg", UPDATE("unknown", "7"));
     ok(logged(&w, "send REQUEST 1"), "home gets the others");
@@ -103,7 +103,7 @@ static void deaths(void)
     ok(logged(&w, "7 (rank 1 has ended)") && logged(&w, "\"display_id\":\"d\""),
        "its widget's display becomes text");
     is_int(times(&w, "(rank 1 has ended)"), 1, "once, though the rank has updated the display");
-    ok(logged(&w, "idle") && !w.nb->comms.callbacks, "nobody waits for its answer any more");
+    ok(logged(&w, "idle") && !w.nb->comms.unanswered, "nobody waits for its answer any more");
     world_close(&w);
 }
 
@@ -401,7 +401,7 @@ static void a_machine_that_takes_nothing(void)
     for (unsigned k = 0; k < 100; k++)
         ask(&w, "comm_msg", UPDATE("c", "7"));
     is_int(times(&w, "send COMM 5"), 0, "a page's messages are not sent to its ranks");
-    ok(times(&w, "idle") == 100 && !w.nb->comms.callbacks, "and the page does not wait for them");
+    ok(times(&w, "idle") == 100 && !w.nb->comms.unanswered, "and the page does not wait for them");
     is_int(times(&w, "h2 is slow to take what was sent to it"), 1, "a line says so, once");
     pass(&w, 6 * NS_PER_S);
     ask(&w, "comm_msg", CUSTOM("c"));
