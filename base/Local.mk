@@ -22,7 +22,7 @@ base_libbase_a_SOURCES = \
 	base/log.h base/log.c \
 	base/seed.h \
 	base/settings.h base/settings.c \
-	base/config_file.h base/config_file.c \
+	base/trusted_file.h base/trusted_file.c \
 	base/settings_files.h base/settings_files.c \
 	vendor/tomlc17/tomlc17.h vendor/tomlc17/tomlc17.c \
 	base/random.h base/random.c \

@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/config_file.h"
 #include "base/suggest.h"
+#include "base/trusted_file.h"
 #include "base/utf8.h"
 #include "vendor/tomlc17/tomlc17.h"
 
@@ -325,13 +325,13 @@ static int read_text(const struct settings_reading *r, const struct buf *text)
 
 static int read_file(struct settings_files *f, enum settings_file file)
 {
-    static const enum config_file_of whose[] = { [FILE_OF_SITE] = CONFIG_FILE_OF_SITE,
-                                                 [FILE_OF_USER] = CONFIG_FILE_OF_USER,
-                                                 [FILE_OF_PROJECT] = CONFIG_FILE_OF_PROJECT };
+    static const enum trusted_file_of whose[] = { [FILE_OF_SITE] = TRUSTED_FILE_OF_SITE,
+                                                  [FILE_OF_USER] = TRUSTED_FILE_OF_USER,
+                                                  [FILE_OF_PROJECT] = TRUSTED_FILE_OF_PROJECT };
     const struct settings_reading r = { f, file, false };
     struct buf text = BUF_INIT;
     struct err err = { "" };
-    const int got = f->path[file] ? config_file_read(f->path[file], whose[file], &text, &err) : 0;
+    const int got = f->path[file] ? trusted_file_read(f->path[file], whose[file], &text, &err) : 0;
     int rc = 0;
 
     f->there[file] = got != 0;

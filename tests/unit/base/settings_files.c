@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of base/settings_files.h and base/config_file.h: in a folder of its own, with that folder's
- * files as the site's, the user's and the project's. */
+/* Tests of base/settings_files.h and base/trusted_file.h: in a folder of its own, with that
+ * folder's files as the site's, the user's and the project's. */
 #include "base/settings_files.h"
 
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/config_file.h"
+#include "base/trusted_file.h"
 #include "tests/unit/chaos.h"
 #include "tests/unit/tap.h"
 
@@ -361,8 +361,8 @@ static void a_file_that_grows_has_a_bound(void)
     struct buf text = BUF_INIT;
     struct err err = { "" };
 
-    ok(config_file_read("/proc/self/maps", CONFIG_FILE_OF_SITE, &text, &err) != 0 &&
-           text.n <= CONFIG_FILE_MAX,
+    ok(trusted_file_read("/proc/self/maps", TRUSTED_FILE_OF_SITE, &text, &err) != 0 &&
+           text.n <= TRUSTED_FILE_MAX,
        "a file whose size the system does not tell is read, up to a bound");
     buf_release(&text);
 }
@@ -406,10 +406,10 @@ static void a_file_in_a_folder_of_all_must_be_ours(void)
     ok(mkdir(path, 0777) == 0 && chmod(path, 01777) == 0, "a folder as /tmp");
     strcat(path, "/" PROJECT);
     write_file(path, "merge = \"raw\"\n");
-    is_int(config_file_read(path, CONFIG_FILE_OF_PROJECT, &text, &err), 1, "our own file there");
+    is_int(trusted_file_read(path, TRUSTED_FILE_OF_PROJECT, &text, &err), 1, "our own file there");
     if (geteuid() == 0) {
         ok(chown(path, 4711, 4711) == 0, "another user's");
-        is_int(config_file_read(path, CONFIG_FILE_OF_PROJECT, &text, &err), -1, "is refused");
+        is_int(trusted_file_read(path, TRUSTED_FILE_OF_PROJECT, &text, &err), -1, "is refused");
         is_text(err.text,
                 "it belongs to another user (uid 4711), in a folder where all users can make files",
                 "by name");
@@ -432,11 +432,12 @@ static void an_unreadable_file_is_named(void)
         struct buf text = BUF_INIT;
         struct err err = { "" };
 
-        is_int(config_file_read("sealed.toml", CONFIG_FILE_OF_USER, &text, &err), -1, "unreadable");
+        is_int(trusted_file_read("sealed.toml", TRUSTED_FILE_OF_USER, &text, &err), -1,
+               "unreadable");
         is_text(err.text, "it can't be read: Permission denied", "is named");
-        is_int(config_file_read("hidden/user.toml", CONFIG_FILE_OF_USER, &text, &err), 0,
+        is_int(trusted_file_read("hidden/user.toml", TRUSTED_FILE_OF_USER, &text, &err), 0,
                "what is in a folder that we can't see is not there");
-        is_int(config_file_read("sealed.toml/x", CONFIG_FILE_OF_USER, &text, &err), 0,
+        is_int(trusted_file_read("sealed.toml/x", TRUSTED_FILE_OF_USER, &text, &err), 0,
                "nor is what is below a file");
         buf_release(&text);
     }

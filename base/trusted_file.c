@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "base/config_file.h"
+#include "base/trusted_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -55,14 +55,14 @@ static bool is_public(const char *path)
     return open_to_all;
 }
 
-static int check_trust(const char *path, enum config_file_of whose, const struct stat *file,
+static int check_trust(const char *path, enum trusted_file_of whose, const struct stat *file,
                        struct err *err)
 {
-    if (whose == CONFIG_FILE_OF_USER && !is_ours(file->st_uid))
+    if (whose == TRUSTED_FILE_OF_USER && !is_ours(file->st_uid))
         return err_set(err, "it belongs to another user (uid %lu)", (unsigned long)file->st_uid);
-    if (whose == CONFIG_FILE_OF_USER && file->st_mode & (S_IWGRP | S_IWOTH))
+    if (whose == TRUSTED_FILE_OF_USER && file->st_mode & (S_IWGRP | S_IWOTH))
         return err_set(err, "other users can write it: chmod go-w %s", path);
-    if (whose == CONFIG_FILE_OF_PROJECT && !is_ours(file->st_uid) && is_public(path))
+    if (whose == TRUSTED_FILE_OF_PROJECT && !is_ours(file->st_uid) && is_public(path))
         return err_set(err,
                        "it belongs to another user (uid %lu), in a folder where all users can make "
                        "files",
@@ -70,7 +70,7 @@ static int check_trust(const char *path, enum config_file_of whose, const struct
     return 0;
 }
 
-static int check(const char *path, enum config_file_of whose, int fd, struct err *err)
+static int check(const char *path, enum trusted_file_of whose, int fd, struct err *err)
 {
     struct stat file;
 
@@ -80,9 +80,9 @@ static int check(const char *path, enum config_file_of whose, int fd, struct err
         return err_set(err, "it is a folder; a file is wanted");
     if (!S_ISREG(file.st_mode))
         return err_set(err, "it is a device or a pipe; a file is wanted");
-    if (file.st_size > CONFIG_FILE_MAX)
+    if (file.st_size > TRUSTED_FILE_MAX)
         return err_set(err, "it has %lld bytes; at most %u KiB are read", (long long)file.st_size,
-                       CONFIG_FILE_MAX >> 10);
+                       TRUSTED_FILE_MAX >> 10);
     return check_trust(path, whose, &file, err);
 }
 
@@ -97,8 +97,8 @@ static int read_all(int fd, struct buf *out, struct err *err)
             continue;
         if (n < 0)
             return refuse_errno(errno, err);
-        if (out->n + (size_t)n > CONFIG_FILE_MAX)
-            return err_set(err, "it has more than %u KiB; make it shorter", CONFIG_FILE_MAX >> 10);
+        if (out->n + (size_t)n > TRUSTED_FILE_MAX)
+            return err_set(err, "it has more than %u KiB; make it shorter", TRUSTED_FILE_MAX >> 10);
         if (buf_add(out, piece, (size_t)n) < 0)
             return err_set(err, "out of memory");
     }
@@ -121,7 +121,8 @@ static int check_text(struct slice text, struct err *err)
     return 0;
 }
 
-int config_file_read(const char *path, enum config_file_of whose, struct buf *out, struct err *err)
+int trusted_file_read(const char *path, enum trusted_file_of whose, struct buf *out,
+                      struct err *err)
 {
     int fd, rc = open_at(path, &fd, err);
 
