@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* trusted_file.h - reads a small file of settings whole. Nothing that lies at its path can make the
- * caller wait or fill its memory: a FIFO, a device, a folder and a large file are refused. */
+/* trusted_file.h - reads a small file of settings whole, if those who may write it are trusted.
+ * Nothing that lies at its path can make the caller wait or fill its memory: a FIFO, a device, a
+ * folder and a large file are refused. */
 #ifndef BASE_TRUSTED_FILE_H
 #define BASE_TRUSTED_FILE_H
 
