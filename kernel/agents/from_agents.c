@@ -159,7 +159,7 @@ static void welcome(struct agents *a, struct node_link *link, const struct span 
     tell_welcome(a, link);
     if (link->node.number == NODE_HERE)
         return;
-    reparent_up(&a->out, link);
+    tree_move_node_up(&a->out, link);
     a->handler.up(a->handler.arg, link->node.number);
     agents_nodes_give_kept(a, link);
 }
@@ -175,13 +175,14 @@ static bool has_next_key(const struct node_link *link, const struct router_messa
 
 /* The agent's new connection takes the place of the old one, whose messages are dropped from now
  * on, and of that of a parent. */
-static void move(struct agents *a, struct node_link *link, const struct router_message *arrival)
+static void replace_connection(struct agents *a, struct node_link *link,
+                               const struct router_message *arrival)
 {
     /* another one is shut: it is that of a path which has failed halfway */
     if (link->fd == arrival->fd)
         link->fd = -1;
     node_failures_cut(a, link);
-    link->reparent = REPARENT_NONE;
+    link->move = TREE_MOVE_NONE;
     link->parent = NULL;
     link->cut = false;
     link->way_lost = false;
@@ -213,7 +214,7 @@ static void hello_again(struct agents *a, struct node_link *link,
         return;
     }
     memcpy(link->next, next.p, KEY_SIZE);
-    move(a, link, arrival);
+    replace_connection(a, link, arrival);
     log_info("agents", "%s says HELLO again", link->node.name);
     (void)!session_resume(&link->session, 0, NULL);
     tell_welcome(a, link);
@@ -272,7 +273,7 @@ static void resume(struct agents *a, const struct router_message *arrival, const
         return;
     }
     memcpy(link->next, next, KEY_SIZE);
-    move(a, link, arrival);
+    replace_connection(a, link, arrival);
     if (session_resume(&link->session, m->v[F_RESUME_RECEIVED].u64, &err) < 0) {
         refuse(arrival, SPAN_VERSION, err.text);
         node_failures_lose(a, link, err.text);
@@ -309,16 +310,16 @@ static bool is_whole(struct slice bundle)
 }
 
 /* An answer about a move to a parent? */
-static bool take_reparent(struct agents *a, struct node_link *link, const struct span *m)
+static bool take_move(struct agents *a, struct node_link *link, const struct span *m)
 {
-    const enum reparent_outcome outcome = reparent_message(&a->out, link, m);
+    const enum tree_move_outcome outcome = tree_move_message(&a->out, link, m);
 
-    if (outcome == REPARENT_CUT_OFF && link->resumes) {
+    if (outcome == TREE_MOVE_CUT_OFF && link->resumes) {
         node_failures_cut(a, link);
         link->voided_parent = ROUTE_KERNEL;
-    } else if (outcome == REPARENT_CUT_OFF)
+    } else if (outcome == TREE_MOVE_CUT_OFF)
         node_failures_lose(a, link, "the agent by way of which it was to be reached is gone");
-    return outcome != REPARENT_NOT_MINE;
+    return outcome != TREE_MOVE_NOT_MINE;
 }
 
 /* An agent that acknowledges a message that it never got is lost. */
@@ -348,7 +349,7 @@ static bool take_own(struct agents *a, struct node_link *link, uint32_t worker,
         take_beat(a, link, m);
     else if (m->kind == SPAN_QUIT)
         node_failures_ends(a, link);
-    return m->kind == SPAN_BEAT || m->kind == SPAN_QUIT || take_reparent(a, link, m) ||
+    return m->kind == SPAN_BEAT || m->kind == SPAN_QUIT || take_move(a, link, m) ||
            blob_schedule_message(a->blobs.schedule, link->node.number, m);
 }
 
@@ -477,7 +478,7 @@ static bool is_old_hello(const struct router_message *arrival)
 /* Its first message may have left open which descriptor the connection has. */
 static void learn_fd(struct node_link *link, const struct router_message *arrival)
 {
-    if (link->fd >= 0 || arrival->fd < 0 || link->cut || link->reparent != REPARENT_NONE)
+    if (link->fd >= 0 || arrival->fd < 0 || link->cut || link->move != TREE_MOVE_NONE)
         return;
     router_settle(arrival->router);
     if (arrival->fd >= 0)

@@ -72,7 +72,7 @@ static void cut(struct agents *a, struct node_link *link)
     shut(link);
     if (link->cut) /* the end of the connection was told just now */
         return;
-    reparent_cut(&a->out, link);
+    tree_move_node_cut(&a->out, link);
     node_link_cut(link);
     node_failures_expect(a, link);
 }
@@ -86,9 +86,9 @@ void node_failures_cut(struct agents *a, struct node_link *link)
 
 static void lose(struct agents *a, struct node_link *link, const char *why)
 {
-    reparent_cancel(&a->out, link);
+    tree_move_cancel(&a->out, link);
     node_failures_lose_quietly(a, link);
-    reparent_parent_lost(&a->out, link);
+    tree_move_parent_lost(&a->out, link);
     a->handler.lost(a->handler.arg, link->node.number, why);
 }
 
@@ -160,7 +160,7 @@ void node_failures_disconnected(void *agents, struct router *r, int fd)
         link->fd = -1;
         /* a node that dials its parent closes this connection when the first message comes
          * through the parent */
-        if (link->reparent == REPARENT_DONE)
+        if (link->move == TREE_MOVE_DONE)
             continue;
         if (link->resumes)
             node_failures_cut(a, link);
@@ -259,7 +259,7 @@ static void send_beats(struct agents *a, uint64_t now)
         struct node_link *link = a->nodes.link[k];
 
         /* A node that dials its parent sends BEAT by itself. */
-        if (link->node.state == NODE_UP && !link->cut && link->reparent != REPARENT_DIALING &&
+        if (link->node.state == NODE_UP && !link->cut && link->move != TREE_MOVE_DIALING &&
             peer_times_beat_due(&a->beat, &link->times, now))
             to_agents_beat(&a->out, link);
     }

@@ -98,7 +98,7 @@ void node_link_lost(struct node_link *link)
     link->identity_size = 0;
     link->fd = -1;
     link->parent = NULL;
-    link->reparent = REPARENT_NONE;
+    link->move = TREE_MOVE_NONE;
     link->lost_at_ns = 0;
     buf_release(&link->fan.route);
     free(link->fan.worker);
@@ -163,30 +163,30 @@ int node_link_set_addresses(struct node_link *link, struct slice list)
 /* A parent is marked as lost shortly before its children are: it has no identity then. */
 bool node_link_is_ready(const struct node_link *link)
 {
-    if (!link->identity_size || link->cut || link->reparent == REPARENT_DIALING)
+    if (!link->identity_size || link->cut || link->move == TREE_MOVE_DIALING)
         return false;
-    while (link->reparent == REPARENT_DONE && link->parent)
+    while (link->move == TREE_MOVE_DONE && link->parent)
         link = link->parent;
     return link->identity_size && !link->cut;
 }
 
 struct node_link *node_link_top(struct node_link *link)
 {
-    while (link->reparent == REPARENT_DONE && link->parent)
+    while (link->move == TREE_MOVE_DONE && link->parent)
         link = link->parent;
     return link;
 }
 
 bool node_link_is_under(const struct node_link *link, const struct node_link *top)
 {
-    while (link != top && link->reparent == REPARENT_DONE && link->parent)
+    while (link != top && link->move == TREE_MOVE_DONE && link->parent)
         link = link->parent;
     return link == top;
 }
 
 uint64_t node_link_known_ns(const struct node_link *link, uint64_t now)
 {
-    for (; link->reparent == REPARENT_DONE && link->parent; link = link->parent)
+    for (; link->move == TREE_MOVE_DONE && link->parent; link = link->parent)
         if (link->parent->times.heard < now)
             now = link->parent->times.heard;
     return now;

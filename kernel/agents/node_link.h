@@ -25,12 +25,12 @@ struct waiting_message {
 };
 
 /* The steps in which a node moves from its own connection to a parent: see to_agents.h. */
-enum reparent_state {
-    REPARENT_NONE,
-    REPARENT_WAITS,   /* the parent is not up yet */
-    REPARENT_OPENING, /* the parent was told to OPEN a port */
-    REPARENT_DIALING, /* the node was told to DIAL the parent; nothing is sent to it until it has */
-    REPARENT_DONE     /* all messages go through the parent */
+enum tree_move_state {
+    TREE_MOVE_NONE,
+    TREE_MOVE_WAITS,   /* the parent is not up yet */
+    TREE_MOVE_OPENING, /* the parent was told to OPEN a port */
+    TREE_MOVE_DIALING, /* the node was told to DIAL it; nothing is sent to the node until it has */
+    TREE_MOVE_DONE     /* all messages go through the parent */
 };
 
 /* fan.c's part of a link: what one message adds for this node, and for its connection. */
@@ -65,8 +65,8 @@ struct node_link {
     bool cut;                     /* the connection has ended; what is for it waits for RESUME */
     unsigned char next[KEY_SIZE]; /* the only key with which it can; zeros: none */
     /* the way */
-    enum reparent_state reparent;
-    struct node_link *parent; /* from REPARENT_DIALING on */
+    enum tree_move_state move;
+    struct node_link *parent; /* from TREE_MOVE_DIALING on */
     /* It was told to DIAL this node before its connection ended: a DIALED that comes later is
      * ignored. ROUTE_KERNEL: none. */
     unsigned voided_parent;

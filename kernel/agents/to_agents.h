@@ -62,33 +62,33 @@ void to_agents_flush(struct node_link *link);
  * memory is out. */
 unsigned *to_agents_list(struct to_agents *t);
 
-/* ---- reparent.c ---- */
-/* Reparenting: a node gets a new parent in the tree of agents. In a run of more than TREE_FAN
- * nodes, an agent gives up its connection to the kernel and is reached through another agent, its
- * parent. The parent is told to OPEN a port, the child to DIAL it. From DIAL until DIALED the
- * messages for the child wait, so that none overtakes another; protocol/README.md has the rules. If
- * one step fails, the child keeps its own connection. */
+/* ---- tree_move.c ---- */
+/* A node moves to its parent in the tree of agents. In a run of more than TREE_FAN nodes, an agent
+ * gives up its connection to the kernel and is reached through another agent, its parent. The
+ * parent is told to OPEN a port, the child to DIAL it. From DIAL until DIALED the messages for the
+ * child wait, so that none overtakes another; protocol/README.md has the rules. If one step fails,
+ * the child keeps its own connection. */
 
-enum reparent_outcome {
-    REPARENT_NOT_MINE, /* the message is not about a move to a parent */
-    REPARENT_TAKEN,
-    REPARENT_CUT_OFF /* the child has dialed a parent that is gone: it can't be reached any more */
+enum tree_move_outcome {
+    TREE_MOVE_NOT_MINE, /* the message is not about a move to a parent */
+    TREE_MOVE_TAKEN,
+    TREE_MOVE_CUT_OFF /* the child has dialed a parent that is gone: it can't be reached any more */
 };
 
 /* The node is up: it goes to its parent if that is up, and its own children come to it. */
-void reparent_up(struct to_agents *out, struct node_link *link);
+void tree_move_node_up(struct to_agents *out, struct node_link *link);
 /* OPENED and DIALED, the answers of a parent and of a child. */
-enum reparent_outcome reparent_message(struct to_agents *out, struct node_link *from,
-                                       const struct span *m);
+enum tree_move_outcome tree_move_message(struct to_agents *out, struct node_link *from,
+                                         const struct span *m);
 /* Call it before the node is marked as lost: if it was about to move, its parent expects it no
  * longer. */
-void reparent_cancel(struct to_agents *out, const struct node_link *link);
+void tree_move_cancel(struct to_agents *out, const struct node_link *link);
 /* The connection of the node has ended, and its agent may resume: if it was about to move, it
  * stays. Children that have not dialed it yet keep their own connection. Call it before
  * node_link_cut(). */
-void reparent_cut(struct to_agents *out, struct node_link *link);
+void tree_move_node_cut(struct to_agents *out, struct node_link *link);
 /* The node is lost: children that have not dialed it yet keep their own connection. */
-void reparent_parent_lost(struct to_agents *out, const struct node_link *link);
+void tree_move_parent_lost(struct to_agents *out, const struct node_link *link);
 
 /* ---- node_tree.c ---- */
 /* The tree of an engine's nodes. The first TREE_FAN have a connection to the kernel, and each node

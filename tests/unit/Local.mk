@@ -14,11 +14,11 @@ pure_objects = $(kernel_libkernel_a_OBJECTS) $(kernel_debug_libdebug_a_OBJECTS) 
 	$(magics_libmagics_a_OBJECTS) \
 	$(addprefix kernel/blobs/,$(addsuffix .$(OBJEXT),blob_route blob_schedule blob_table direct_links)) \
 	$(addprefix worker/agent/,$(addsuffix .$(OBJEXT),$(pure_agent))) kernel/agents/allowed_keys.$(OBJEXT)
-deciding_objects = $(addprefix kernel/,$(addsuffix .$(OBJEXT),agents/credit agents/fan agents/reparent agents/node_tree \
+deciding_objects = $(addprefix kernel/,$(addsuffix .$(OBJEXT),agents/credit agents/fan agents/tree_move agents/node_tree \
 	engines/engine_lines engines/engine_nodes engines/engine_run))
 # The kernel's code for agents. What it calls of ZeroMQ, counted references to bytes, is in network/kernel_outside.c.
 kernel_end_objects = $(addprefix kernel/agents/,$(addsuffix .$(OBJEXT),agents_blobs credit fan from_agents node_failures \
-	node_link node_table node_tree reparent to_agents))
+	node_link node_table node_tree tree_move to_agents))
 check_PROGRAMS += tests/unit/pure.t
 tests_unit_pure_t_SOURCES = tests/unit/pure.c tests/unit/pure_requests.c tests/unit/kernel/double.h tests/unit/kernel/double.c tests/unit/kernel/arrivals.c \
 	tests/unit/agent/sim.h tests/unit/agent/sim.c tests/unit/agent/seam.c \
@@ -26,7 +26,7 @@ tests_unit_pure_t_SOURCES = tests/unit/pure.c tests/unit/pure_requests.c tests/u
 	tests/unit/network/agent_tree.c tests/unit/network/kernel_end.c tests/unit/network/kernel_outside.c tests/unit/network/steps.c tests/unit/network/checks.c tests/unit/network/planted.c \
 	tests/unit/network/rounds.c tests/unit/network/cells.c
 tests_unit_pure_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=session_tell,--wrap=session_resume,--wrap=session_next,--wrap=session_keep \
-	-Wl,--wrap=beat_check,--wrap=shutdown,--wrap=tree_parent,--wrap=tree_child,--wrap=reparent_cut
+	-Wl,--wrap=beat_check,--wrap=shutdown,--wrap=tree_parent,--wrap=tree_child,--wrap=tree_move_node_cut
 tests_unit_pure_t_LDADD = $(pure_objects) $(kernel_end_objects) protocol/libprotocol.a base/libbase.a $(JANSSON_LIBS) $(SODIUM_LIBS)
 tests/unit/pure.list: Makefile $(pure_objects) $(deciding_objects)
 	@$(MKDIR_P) tests/unit

@@ -205,7 +205,7 @@ static void left(struct fleet *f)
     for (struct wire *w = f->net.first; w; w = w->next) {
         const unsigned i = w->live ? agent_of(f, w->node) : FLEET_AGENTS;
 
-        if (i < FLEET_AGENTS && kernel_end_link(f, i)->reparent == REPARENT_DONE) {
+        if (i < FLEET_AGENTS && kernel_end_link(f, i)->move == TREE_MOVE_DONE) {
             w->live = false;
             f->counts.children++;
         }

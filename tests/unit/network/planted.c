@@ -107,17 +107,17 @@ uint64_t __wrap_beat_check(struct beat *b, uint64_t now)
     return planted == PLANTED_OWN_STOP ? 0 : late;
 }
 
-void __real_reparent_cut(struct to_agents *out, struct node_link *link);
-void __wrap_reparent_cut(struct to_agents *out, struct node_link *link);
+void __real_tree_move_node_cut(struct to_agents *out, struct node_link *link);
+void __wrap_tree_move_node_cut(struct to_agents *out, struct node_link *link);
 
 /* Who is reached through an agent whose connection has ended comes back by itself. */
-void __wrap_reparent_cut(struct to_agents *out, struct node_link *link)
+void __wrap_tree_move_node_cut(struct to_agents *out, struct node_link *link)
 {
-    __real_reparent_cut(out, link);
+    __real_tree_move_node_cut(out, link);
     for (size_t k = 1; planted == PLANTED_LOST_CHILD && k < out->fan.nodes->n; k++) {
         struct node_link *child = out->fan.nodes->link[k];
 
-        if (child->reparent == REPARENT_DONE && child->parent == link)
+        if (child->move == TREE_MOVE_DONE && child->parent == link)
             node_failures_lose(kernel_end_agents(), child, "its parent is gone");
     }
 }

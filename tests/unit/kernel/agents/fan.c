@@ -80,7 +80,7 @@ static void a_tree_has_one_route_a_connection(void)
 
     world_open(&w);
     for (unsigned k = 3; k < NODES; k++) { /* 1 and 2 have all others below them; 3 has 11 */
-        w.nodes.link[k]->reparent = REPARENT_DONE;
+        w.nodes.link[k]->move = TREE_MOVE_DONE;
         w.nodes.link[k]->parent = w.nodes.link[k == 11 ? 3 : 1 + (k - 1) % 2];
     }
     for (unsigned k = 0; k < 40; k++)
@@ -107,7 +107,7 @@ static void a_tree_has_one_route_a_connection(void)
     ok(fan_workers(&w.fan, (const uint32_t[]){ 42 }, 1, &w.body) == 0 && w.fan.n_top == 0 &&
            w.nodes.link[11]->first,
        "once the grandparent is lost, nothing leaves by it");
-    w.nodes.link[3]->reparent = REPARENT_DIALING;
+    w.nodes.link[3]->move = TREE_MOVE_DIALING;
     ok(!node_link_is_under(w.nodes.link[3], w.nodes.link[1]),
        "while it dials it speaks for itself");
     world_close(&w);
@@ -121,7 +121,7 @@ static void who_can_not_take_it_has_it_wait(void)
     char text[256];
 
     world_open(&w);
-    w.nodes.link[1]->reparent = REPARENT_DIALING;
+    w.nodes.link[1]->move = TREE_MOVE_DIALING;
     ok(fan_workers(&w.fan, list, 3, &w.body) == 0 && fan_workers(&w.fan, list, 1, &w.body) == 0,
        "one node is on its way");
     is_int(w.fan.n_top, 0, "nothing leaves to it");
@@ -234,7 +234,7 @@ static void any_allocation_may_fail(void)
         struct err err = { "" };
 
         world_open(&w);
-        w.nodes.link[4]->reparent = REPARENT_DIALING;
+        w.nodes.link[4]->move = TREE_MOVE_DIALING;
         alloc_fail_at(nth);
         rc = fan_workers(&w.fan, list, 90, &w.body);
         rc = rc < 0 ? rc : node_table_add(&w.nodes, 3, 2, &err);

@@ -314,7 +314,7 @@ static void a_child_is_cut_while_it_dials(void)
     before = s.messages;
     dialed(&peer[1], first);
     warm(&s, first + CHILD, "two");
-    ok(gets_warm(&s, &peer[1], "two") && child->reparent == REPARENT_NONE && !child->cut,
+    ok(gets_warm(&s, &peer[1], "two") && child->move == TREE_MOVE_NONE && !child->cut,
        "that it has dialed its parent means nothing any more");
     is_int(s.messages, before, "and is nobody else's");
     dialed(&peer[1], first);

@@ -89,7 +89,7 @@ static unsigned relay_one(struct stage *s, struct peer *peer, unsigned *engine)
     ok(peers_up(s, peer, MANY, first), "34 agents are up");
     begin_move(s, peer, first, 32);
     peer_say(&peer[32], first + 32, 0, &dialed);
-    while (node_table_get(&s->agents->nodes, first + 32)->reparent != REPARENT_DONE)
+    while (node_table_get(&s->agents->nodes, first + 32)->move != TREE_MOVE_DONE)
         stage_pass(s, 5);
     return first;
 }

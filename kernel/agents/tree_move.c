@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* reparent.c - gives a node a new parent in the tree of agents (declared in to_agents.h). */
+/* tree_move.c - moves a node from its own connection to its parent in the tree of agents (declared
+ * in to_agents.h). */
 #include "kernel/agents/to_agents.h"
 
 #include "base/log.h"
@@ -31,7 +32,7 @@ static struct node_link *child_of(const struct to_agents *out, const struct node
 static bool is_settled(const struct node_link *link)
 {
     return link->node.state == NODE_UP && !link->cut &&
-           (link->reparent == REPARENT_NONE || link->reparent == REPARENT_DONE);
+           (link->move == TREE_MOVE_NONE || link->move == TREE_MOVE_DONE);
 }
 
 static void tell_open(struct to_agents *out, const struct node_link *to,
@@ -50,7 +51,7 @@ static struct slice key_of(const struct node_link *link)
 
 static void begin(struct to_agents *out, struct node_link *child, struct node_link *parent)
 {
-    child->reparent = REPARENT_OPENING;
+    child->move = TREE_MOVE_OPENING;
     tell_open(out, parent, child, key_of(child));
 }
 
@@ -58,7 +59,7 @@ static void begin(struct to_agents *out, struct node_link *child, struct node_li
 static void take_back(struct to_agents *out, const struct node_link *child,
                       const struct node_link *parent)
 {
-    for (; parent; parent = parent->reparent == REPARENT_DONE ? parent->parent : NULL)
+    for (; parent; parent = parent->move == TREE_MOVE_DONE ? parent->parent : NULL)
         if (parent->node.state == NODE_UP)
             tell_open(out, parent, child, slice_text(""));
 }
@@ -70,7 +71,7 @@ static void stay(struct to_agents *out, struct node_link *link, const char *why,
 {
     log_info("agents", "%s keeps its own connection: %s%.*s", link->node.name, why,
              SLICE_ARG(text));
-    link->reparent = REPARENT_NONE;
+    link->move = TREE_MOVE_NONE;
     link->parent = NULL;
     to_agents_flush(link);
     settled(out, link);
@@ -82,18 +83,18 @@ static void settled(struct to_agents *out, struct node_link *link)
     struct node_link *child;
 
     for (unsigned k = 0; (child = child_of(out, link, k)); k++)
-        if (child->reparent == REPARENT_WAITS)
+        if (child->move == TREE_MOVE_WAITS)
             begin(out, child, link);
 }
 
-void reparent_up(struct to_agents *out, struct node_link *link)
+void tree_move_node_up(struct to_agents *out, struct node_link *link)
 {
     struct node_link *parent = parent_of(out, link);
 
     if (parent && is_settled(parent))
         begin(out, link, parent);
     else if (parent && parent->node.state != NODE_LOST)
-        link->reparent = REPARENT_WAITS;
+        link->move = TREE_MOVE_WAITS;
     else
         settled(out, link);
 }
@@ -102,7 +103,7 @@ void reparent_up(struct to_agents *out, struct node_link *link)
 static void tell_above(struct to_agents *out, const struct node_link *child,
                        const struct node_link *parent)
 {
-    for (; parent->reparent == REPARENT_DONE && parent->parent; parent = parent->parent)
+    for (; parent->move == TREE_MOVE_DONE && parent->parent; parent = parent->parent)
         tell_open(out, parent->parent, child, key_of(parent));
 }
 
@@ -125,89 +126,88 @@ static void dial(struct to_agents *out, struct node_link *child, struct node_lin
     tell_above(out, child, parent);
     to_agents_tell(out, child, &m);
     child->parent = parent;
-    child->reparent = REPARENT_DIALING;
+    child->move = TREE_MOVE_DIALING;
     peer_times_start(&child->times, clock_now(out->clock));
     buf_release(&endpoints);
 }
 
-static enum reparent_outcome on_opened(struct to_agents *out, struct node_link *from,
-                                       const struct span *m)
+static enum tree_move_outcome on_opened(struct to_agents *out, struct node_link *from,
+                                        const struct span *m)
 {
     const uint64_t number = m->v[F_OPENED_NODE].u64, port = m->v[F_OPENED_PORT].u64;
     struct node_link *child = number <= ROUTE_NODES_MAX
                                   ? node_table_get(out->fan.nodes, (unsigned)number)
                                   : NULL;
 
-    if (!child || child->reparent != REPARENT_OPENING || parent_of(out, child) != from)
-        return REPARENT_NOT_MINE;
+    if (!child || child->move != TREE_MOVE_OPENING || parent_of(out, child) != from)
+        return TREE_MOVE_NOT_MINE;
     if (m->v[F_OPENED_ERROR].s.n || port == 0 || port > 65535)
         stay(out, child, "its parent has no port for it: ", m->v[F_OPENED_ERROR].s);
     else
         dial(out, child, from, (unsigned)port);
-    return REPARENT_TAKEN;
+    return TREE_MOVE_TAKEN;
 }
 
-static enum reparent_outcome on_dialed(struct to_agents *out, struct node_link *child,
-                                       const struct span *m)
+static enum tree_move_outcome on_dialed(struct to_agents *out, struct node_link *child,
+                                        const struct span *m)
 {
     if (child->voided_parent != ROUTE_KERNEL && m->v[F_DIALED_NODE].u64 == child->voided_parent &&
-        child->reparent != REPARENT_DIALING) {
+        child->move != TREE_MOVE_DIALING) {
         child->voided_parent = ROUTE_KERNEL;
-        return REPARENT_TAKEN;
+        return TREE_MOVE_TAKEN;
     }
-    if (child->reparent != REPARENT_DIALING ||
-        m->v[F_DIALED_NODE].u64 != child->parent->node.number)
-        return REPARENT_NOT_MINE;
+    if (child->move != TREE_MOVE_DIALING || m->v[F_DIALED_NODE].u64 != child->parent->node.number)
+        return TREE_MOVE_NOT_MINE;
     if (m->v[F_DIALED_ERROR].s.n) {
         take_back(out, child, child->parent);
         stay(out, child, "", m->v[F_DIALED_ERROR].s);
-        return REPARENT_TAKEN;
+        return TREE_MOVE_TAKEN;
     }
     if (child->parent->node.state != NODE_UP || child->parent->cut)
-        return REPARENT_CUT_OFF;
-    child->reparent = REPARENT_DONE;
+        return TREE_MOVE_CUT_OFF;
+    child->move = TREE_MOVE_DONE;
     child->fd = -1;
     log_info("agents", "%s is reached by way of %s", child->node.name, child->parent->node.name);
     to_agents_beat(out, child); /* at this it closes its connection to the kernel */
     to_agents_flush(child);
     settled(out, child);
-    return REPARENT_TAKEN;
+    return TREE_MOVE_TAKEN;
 }
 
-enum reparent_outcome reparent_message(struct to_agents *out, struct node_link *from,
-                                       const struct span *m)
+enum tree_move_outcome tree_move_message(struct to_agents *out, struct node_link *from,
+                                         const struct span *m)
 {
     if (m->kind == SPAN_OPENED)
         return on_opened(out, from, m);
-    return m->kind == SPAN_DIALED ? on_dialed(out, from, m) : REPARENT_NOT_MINE;
+    return m->kind == SPAN_DIALED ? on_dialed(out, from, m) : TREE_MOVE_NOT_MINE;
 }
 
-void reparent_cancel(struct to_agents *out, const struct node_link *link)
+void tree_move_cancel(struct to_agents *out, const struct node_link *link)
 {
-    if (link->reparent == REPARENT_OPENING)
+    if (link->move == TREE_MOVE_OPENING)
         take_back(out, link, parent_of(out, link));
-    else if (link->reparent == REPARENT_DIALING)
+    else if (link->move == TREE_MOVE_DIALING)
         take_back(out, link, link->parent);
 }
 
-void reparent_cut(struct to_agents *out, struct node_link *link)
+void tree_move_node_cut(struct to_agents *out, struct node_link *link)
 {
-    reparent_cancel(out, link);
-    if (link->reparent == REPARENT_DIALING)
+    tree_move_cancel(out, link);
+    if (link->move == TREE_MOVE_DIALING)
         link->voided_parent = link->parent->node.number;
-    if (link->reparent != REPARENT_DONE) {
-        link->reparent = REPARENT_NONE;
+    if (link->move != TREE_MOVE_DONE) {
+        link->move = TREE_MOVE_NONE;
         link->parent = NULL;
     }
-    reparent_parent_lost(out, link);
+    tree_move_parent_lost(out, link);
 }
 
 /* A child that has dialed already answers with DIALED. */
-void reparent_parent_lost(struct to_agents *out, const struct node_link *link)
+void tree_move_parent_lost(struct to_agents *out, const struct node_link *link)
 {
     struct node_link *child;
 
     for (unsigned k = 0; (child = child_of(out, link, k)); k++)
-        if (child->reparent == REPARENT_WAITS || child->reparent == REPARENT_OPENING)
+        if (child->move == TREE_MOVE_WAITS || child->move == TREE_MOVE_OPENING)
             stay(out, child, "its parent is gone", slice_text(""));
 }
