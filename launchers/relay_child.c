@@ -28,7 +28,7 @@ struct relay_child {
     pid_t pid; /* 0: none runs */
     int errs;
     struct child_lines lines;
-    struct watch *err_watch, *again, *patience;
+    struct watch *err_watch, *again, *limit;
     struct forward *forward;
     uint64_t wait_ns;
     char *why; /* there is a relay; NULL: the user was told */
@@ -94,7 +94,7 @@ static void up(void *arg)
     struct relay_child *r = arg;
 
     login_over(&r->login);
-    watch_clear(&r->patience);
+    watch_clear(&r->limit);
     r->wait_ns = AGAIN_NS;
     if (r->why) {
         const int n = told(r->why);
@@ -118,7 +118,7 @@ static void wait_and_start(struct relay_child *r)
     struct err err = { "" };
 
     login_over(&r->login);
-    watch_clear(&r->patience);
+    watch_clear(&r->limit);
     if (!r->again &&
         !(r->again = loop_timer(r->loop, login_pause_ns(r->wait_ns), 0, start_again, r, &err)))
         say(r, err.text);
@@ -150,8 +150,8 @@ static void end_process(struct relay_child *r)
     struct err err = { "" };
 
     stop_process(r);
-    watch_clear(&r->patience);
-    if (r->pid > 0 && !(r->patience = loop_timer(r->loop, KILL_NS, 0, kill_it, r, &err)))
+    watch_clear(&r->limit);
+    if (r->pid > 0 && !(r->limit = loop_timer(r->loop, KILL_NS, 0, kill_it, r, &err)))
         kill_it(r);
 }
 
@@ -184,8 +184,8 @@ static int forward(struct relay_child *r, int in, int out, struct err *err)
         (void)err_set(err, "the pipe to its stdin");
     r->forward = forward_start(r->loop, &spec, err);
     return r->forward && (r->err_watch = loop_fd(r->loop, r->errs, LOOP_READ, err_ready, r, err)) &&
-                   (r->patience = loop_timer(r->loop, setting_value(SETTING_SSH_TIMEOUT), 0,
-                                             no_answer, r, err))
+                   (r->limit = loop_timer(r->loop, setting_value(SETTING_SSH_TIMEOUT), 0, no_answer,
+                                          r, err))
                ? 0
                : -1;
 }
@@ -233,7 +233,7 @@ static void release(struct relay_child *r)
     login_over(&r->login);
     watch_stop(r->err_watch);
     watch_stop(r->again);
-    watch_stop(r->patience);
+    watch_stop(r->limit);
     fd_close(&r->errs);
     child_lines_release(&r->lines);
     words_release(&r->argv);

@@ -12,7 +12,7 @@
 #define STALE_NS (5 * NS_PER_S) /* older answers are not shown */
 #define HOPE_NS  (2 * NS_PER_S) /* rank_usage_wait() waits this long for an answer */
 /* A node that has not answered is asked again only after this time: a GPU driver may hang. */
-#define PATIENCE_NS (10 * NS_PER_S)
+#define ASK_AGAIN_NS (10 * NS_PER_S)
 
 struct gauge {
     bool waiting; /* it was asked, and has not answered */
@@ -62,7 +62,7 @@ static bool is_due(struct notebook *nb, unsigned node)
     struct gauge *g = gauge_at(nb, node);
 
     if (!g || (node == NODE_HERE && nb->agent_gone) ||
-        (g->waiting && notebook_now(nb) - g->asked_ns < PATIENCE_NS))
+        (g->waiting && notebook_now(nb) - g->asked_ns < ASK_AGAIN_NS))
         return false;
     g->asked_ns = notebook_now(nb);
     g->waiting = true;

@@ -18,11 +18,11 @@
 #define ALIKE_MAX_NS  (800 * NS_PER_MS) /* the longest wait in all */
 #define DISCONNECT_NS (200 * NS_PER_MS) /* from SIGINT to the cut, after a failure */
 /* the same after the user's interrupt: no rank has failed, so SIGINT is more likely to be enough */
-#define PATIENT_DISCONNECT_NS (1 * NS_PER_S)
+#define INTERRUPT_DISCONNECT_NS (1 * NS_PER_S)
 /* a second interrupt kills the ranks; an earlier one is a double click and is ignored */
-#define IMPATIENT_NS (1 * NS_PER_S)
-#define STACKS_NS    (1500 * NS_PER_MS) /* time limit for stacks to arrive */
-#define GRACE_NS     (10 * NS_PER_S)    /* the default of --grace */
+#define SECOND_INTERRUPT_NS (1 * NS_PER_S)
+#define STACKS_NS           (1500 * NS_PER_MS) /* time limit for stacks to arrive */
+#define GRACE_NS            (10 * NS_PER_S)    /* the default of --grace */
 /* added to the grace time for ranks that are formatting a traceback */
 #define TRACEBACK_NS (10 * NS_PER_S)
 /* from the signal to SIGKILL, for a script; torchrun waits as long */
@@ -38,8 +38,8 @@ struct stop_timers {
     /* Past moments: since when it waits for callbacks of widgets on its ranks, NEVER: it does not;
      * when the user's first interrupt came */
     uint64_t callbacks_ns, interrupted_ns;
-    bool listed;  /* the ranks that hang were named */
-    bool patient; /* ranks that were formatting a traceback got more time */
+    bool listed;     /* the ranks that hang were named */
+    bool more_given; /* ranks that were formatting a traceback got more time */
 };
 
 /* What the cell says, else what the setting says, but not above the site's maximum; 0: nothing. */
@@ -175,11 +175,11 @@ static bool is_formatting(const struct member *m)
 }
 
 /* Gives the ranks more time, once, if one of them is formatting its traceback. true: it does. */
-static bool be_patient(struct cell *c)
+static bool give_more_time(struct cell *c)
 {
-    for (size_t k = 0; k < c->n && !c->stop.timers->patient; k++)
-        c->stop.timers->patient = is_formatting(&c->member[k]);
-    if (!c->stop.timers->patient)
+    for (size_t k = 0; k < c->n && !c->stop.timers->more_given; k++)
+        c->stop.timers->more_given = is_formatting(&c->member[k]);
+    if (!c->stop.timers->more_given)
         return false;
     for (size_t k = 0; k < c->n; k++) {
         free(c->member[k].stack);
@@ -192,7 +192,7 @@ static bool be_patient(struct cell *c)
 static void list_and_kill(struct cell *c)
 {
     c->stop.timers->kill_ns = NEVER;
-    if (!c->stop.timers->patient && be_patient(c))
+    if (!c->stop.timers->more_given && give_more_time(c))
         return;
     if (!c->stop.timers->listed)
         error_note_hangs(c);
@@ -265,9 +265,9 @@ void stop_by_interrupt(struct cell *c)
         interrupt_idle(c);
     } else if (c->stop.interrupts++ == 0) {
         c->stop.timers->interrupted_ns = notebook_now(c->nb);
-        interrupt_running(c, PATIENT_DISCONNECT_NS);
+        interrupt_running(c, INTERRUPT_DISCONNECT_NS);
         away_nodes_interrupted(c);
-    } else if (notebook_now(c->nb) - c->stop.timers->interrupted_ns >= IMPATIENT_NS)
+    } else if (notebook_now(c->nb) - c->stop.timers->interrupted_ns >= SECOND_INTERRUPT_NS)
         kill_running(c);
 }
 

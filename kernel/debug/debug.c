@@ -8,9 +8,9 @@
 #include "base/clock.h"
 #include "base/murmur2.h"
 
-#define PATIENCE_NS (5 * NS_PER_S) /* a worker that does not answer for this long is named */
-#define NEVER       UINT64_MAX
-#define NOBODY      (-2)
+#define ANSWER_LIMIT_NS (5 * NS_PER_S) /* a worker that does not answer for this long is named */
+#define NEVER           UINT64_MAX
+#define NOBODY          (-2)
 
 /* ---- answers ---- */
 
@@ -283,7 +283,7 @@ static void begin(struct debug *d, uint64_t now)
     lines_in(d, d->active.of->message);
     d->active.waiting = 0;
     d->active.joins = false;
-    d->active.due_ns = now + PATIENCE_NS;
+    d->active.due_ns = now + ANSWER_LIMIT_NS;
     while (table[k].command && (!command || strcmp(table[k].command, command) != 0))
         k++;
     if (!command || (!d->started && !table[k].early))

@@ -32,7 +32,7 @@ struct engine_process {
     char *name;
     pid_t pid;
     int in, out, errs;
-    struct watch *out_watch, *errs_watch, *patience;
+    struct watch *out_watch, *errs_watch, *end_timer;
     struct child_lines lines;
     struct tail errors;
     int status;
@@ -60,7 +60,7 @@ static void end_within(struct engine_process *e, unsigned seconds)
 
     e->term_ns = ns > TERM_NS ? ns : TERM_NS;
     if (e->ending && !e->termed && e->pid > 0)
-        loop_timer_again(e->patience, e->term_ns);
+        loop_timer_again(e->end_timer, e->term_ns);
 }
 
 static void take_line(void *arg, const char *line)
@@ -217,13 +217,13 @@ void engine_process_signal(struct engine_process *e, int signo)
     (void)kill(e->pid, signo);
 }
 
-static void patience_over(void *arg)
+static void end_is_late(void *arg)
 {
     struct engine_process *e = arg;
 
     engine_process_signal(e, e->termed ? SIGKILL : SIGTERM);
     if (!e->termed)
-        loop_timer_again(e->patience, KILL_NS);
+        loop_timer_again(e->end_timer, KILL_NS);
     e->termed = true;
 }
 
@@ -234,7 +234,7 @@ void engine_process_end(struct engine_process *e)
     e->ending = true;
     fd_close(&e->in);
     if (e->pid > 0)
-        loop_timer_again(e->patience, e->term_ns);
+        loop_timer_again(e->end_timer, e->term_ns);
 }
 
 bool engine_process_takes_long(const struct engine_process *e)
@@ -262,7 +262,7 @@ void engine_process_ended(struct engine_process *e, int status)
     e->status = status;
     e->ended = true;
     e->pid = 0;
-    loop_timer_off(e->patience);
+    loop_timer_off(e->end_timer);
     streams_close(e);
 }
 
@@ -305,7 +305,7 @@ engine_process_create(struct loop *loop, const struct engine_process_spec *spec,
     e->said = spec->said;
     e->arg = spec->arg;
     if ((e->name = strdup(spec->name)) &&
-        (e->patience = loop_timer(loop, LOOP_OFF, 0, patience_over, e, err)))
+        (e->end_timer = loop_timer(loop, LOOP_OFF, 0, end_is_late, e, err)))
         return e;
     engine_process_free(e);
     return err_null(err, "out of memory");
@@ -340,7 +340,7 @@ void engine_process_free(struct engine_process *e)
         (void)waitpid(e->pid, NULL, 0);
     }
     streams_close(e);
-    watch_stop(e->patience);
+    watch_stop(e->end_timer);
     child_lines_release(&e->lines);
     tail_release(&e->errors);
     free(e->name);

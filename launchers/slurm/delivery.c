@@ -37,7 +37,7 @@ void delivery_stop(struct delivery *d)
 {
     d->in = -1;
     watch_clear(&d->watch);
-    watch_clear(&d->patience);
+    watch_clear(&d->limit);
     buf_release(&d->send);
     sbcast_release(&d->sbcast);
 }
@@ -152,10 +152,10 @@ static void wait_on(struct delivery *d)
     const uint64_t ns = (d->done ? FAILED_S : LATE_S) * NS_PER_S;
     struct err err = { "" };
 
-    if (d->patience)
-        loop_timer_again(d->patience, ns);
+    if (d->limit)
+        loop_timer_again(d->limit, ns);
     else /* without memory for it, all wait */
-        d->patience = loop_timer(d->loop, ns, 0, no_answer, d, &err);
+        d->limit = loop_timer(d->loop, ns, 0, no_answer, d, &err);
 }
 
 /* Is there a task that could begin now, which waits for others? */
@@ -357,7 +357,7 @@ void delivery_line(struct delivery *d, unsigned task, const char *word)
 
     if (!t)
         return;
-    if (d->patience)
+    if (d->limit)
         wait_on(d);
     if (strcmp(word, SCRIPT_UNFIT) == 0) {
         d->unfit = true;
@@ -381,7 +381,7 @@ static void wait_if_all_up(struct delivery *d)
     for (unsigned i = 0; i < d->n; i++)
         if (!d->task[i].up && !d->task[i].known)
             return;
-    if (!d->done && !d->patience && d->in >= 0)
+    if (!d->done && !d->limit && d->in >= 0)
         wait_on(d);
 }
 

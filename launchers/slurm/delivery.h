@@ -39,7 +39,7 @@ struct delivery {
     struct delivery_task *task; /* owned; n of them */
     unsigned n;
     struct buf send; /* what is not written to srun's stdin yet */
-    struct watch *watch, *patience;
+    struct watch *watch, *limit;
     delivery_failed_f failed;
     void *arg;
 };

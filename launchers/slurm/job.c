@@ -78,7 +78,7 @@ static void flush(void *arg)
         }
 }
 
-/* Fails the agents that are not up patience_ns after the first one was, or, if none is up, after
+/* Fails the agents that are not up limit_ns after the first one was, or, if none is up, after
  * the job got its nodes. */
 static void too_late(void *arg)
 {
@@ -89,7 +89,7 @@ static void too_late(void *arg)
         fprintf(
             stderr,
             "cellspan-launch-slurm: job %lu has its nodes, but no agent has come up within %u s\n",
-            j->id, (unsigned)(j->patience_ns / NS_PER_S));
+            j->id, (unsigned)(j->limit_ns / NS_PER_S));
         j->failed = true;
         job_end(j);
         return;
@@ -100,7 +100,7 @@ static void too_late(void *arg)
                 text, sizeof text,
                 "the agent of task %u of %u has not come up %u s after the first; `scontrol show job %lu` "
                 "and sinfo tell of its node",
-                i, j->n, (unsigned)(j->patience_ns / NS_PER_S), j->id);
+                i, j->n, (unsigned)(j->limit_ns / NS_PER_S), j->id);
             fail(j, i, text);
             delivery_without(&j->delivery, i);
         }
@@ -304,7 +304,7 @@ static void task_up(struct job *j, const char *words)
         watch_clear(&j->late);
         time_left_begin(&j->left, j->loop, j->id);
     } else if (count_up(j) == 1)
-        set_timer(j, &j->late, j->patience_ns, too_late);
+        set_timer(j, &j->late, j->limit_ns, too_late);
 }
 
 static void out_line(void *arg, const char *labelled)
@@ -365,7 +365,7 @@ static void say_queue(struct job *j, const char *state, const char *reason, cons
         report_say("job %lu has its nodes; they are starting", j->id);
     else if (strcmp(state, "RUNNING") == 0) {
         report_say("job %lu runs; its agents are starting", j->id);
-        set_timer(j, &j->late, j->patience_ns, too_late);
+        set_timer(j, &j->late, j->limit_ns, too_late);
     } else
         report_say("job %lu: %s: %s", j->id, state, reason);
 }

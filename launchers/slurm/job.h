@@ -33,13 +33,13 @@ struct job {
     bool cancelled;      /* we have asked Slurm to cancel it */
     bool over;           /* srun has ended, and all was reported */
     bool failed;
-    unsigned long id;     /* 0: not known yet */
-    uint64_t patience_ns; /* how long the other agents may take after the first is up */
-    unsigned kill_wait;   /* seconds from Slurm's SIGTERM to SIGKILL; 0: not known */
-    uint64_t pause_ns;    /* between two questions about the queue */
-    pid_t pid;            /* srun's; 0: none */
-    int status;           /* srun's, when it has ended */
-    int signo;            /* the last signal sent to it */
+    unsigned long id;   /* 0: not known yet */
+    uint64_t limit_ns;  /* how long the other agents may take after the first is up */
+    unsigned kill_wait; /* seconds from Slurm's SIGTERM to SIGKILL; 0: not known */
+    uint64_t pause_ns;  /* between two questions about the queue */
+    pid_t pid;          /* srun's; 0: none */
+    int status;         /* srun's, when it has ended */
+    int signo;          /* the last signal sent to it */
     int in, out, errs;
     struct task *task;
     unsigned n;       /* tasks; 0: not known yet */

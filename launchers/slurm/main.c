@@ -210,7 +210,7 @@ static int prepare(struct job *j, struct words *argv, const struct launch_argume
     if (rc == 0)
         rc = slurm_options_read(&options, &spec, err);
     if (rc == 0) {
-        j->patience_ns = setting_value(SETTING_SLURM_TIMEOUT);
+        j->limit_ns = setting_value(SETTING_SLURM_TIMEOUT);
         plan.payload = j->delivery.on ? &j->delivery.payload : NULL;
         plan.inside = job && *job && !options.own_job;
         j->kill_wait = ask_kill_wait();

@@ -8,7 +8,7 @@
 #include "base/process.h"
 #include "launchers/agent_script.h"
 
-#define PATIENCE_NS (60 * NS_PER_S)
+#define LIMIT_NS (60 * NS_PER_S)
 
 void sbcast_release(struct sbcast *b)
 {
@@ -41,6 +41,6 @@ bool sbcast_start(struct sbcast *b, struct loop *loop, unsigned long job, unsign
     snprintf(id, sizeof id, "%lu.%lu", job, step);
     snprintf(path, sizeof path, SCRIPT_FOLDER "%s/" SCRIPT_FILE, id);
     b->command.in = b->file;
-    b->command.patience_ns = PATIENCE_NS;
+    b->command.limit_ns = LIMIT_NS;
     return slurm_command_start(&b->command, loop, argv, f, arg);
 }

@@ -10,8 +10,8 @@
 #include "launchers/launcher.h"
 #include "launchers/slurm/srun_output.h"
 
-#define PATIENCE_NS (10 * NS_PER_S)
-#define AGAIN_NS    (300 * NS_PER_S) /* an administrator may have changed a job's limit */
+#define LIMIT_NS (10 * NS_PER_S)
+#define AGAIN_NS (300 * NS_PER_S) /* an administrator may have changed a job's limit */
 
 static void close_all(struct slurm_command *c)
 {
@@ -88,8 +88,7 @@ bool slurm_command_start(struct slurm_command *c, struct loop *loop, const char 
     fd_close(&out[1]);
     if (c->pid > 0 && fd_nonblock(c->out, true) == 0 &&
         (c->watch = loop_fd(loop, c->out, LOOP_READ, readable, c, &err)) &&
-        (c->timer = loop_timer(loop, c->patience_ns ? c->patience_ns : PATIENCE_NS, 0, too_late, c,
-                               &err)))
+        (c->timer = loop_timer(loop, c->limit_ns ? c->limit_ns : LIMIT_NS, 0, too_late, c, &err)))
         return true;
     if (c->pid > 0)
         (void)kill(c->pid, SIGKILL);

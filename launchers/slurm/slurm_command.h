@@ -13,9 +13,9 @@
 typedef void (*slurm_command_f)(void *arg, const char *line);
 
 struct slurm_command {
-    int in;               /* its stdin; -1: none */
-    uint64_t patience_ns; /* 0: 10 s */
-    pid_t pid;            /* 0: none runs */
+    int in;            /* its stdin; -1: none */
+    uint64_t limit_ns; /* 0: 10 s */
+    pid_t pid;         /* 0: none runs */
     int out;
     char *line; /* the first line; owned */
     struct child_lines lines;
@@ -32,7 +32,7 @@ static inline bool slurm_command_busy(const struct slurm_command *c)
     return c->pid > 0 || c->watch;
 }
 /* Runs the command (argv[0] on PATH). f is called when it has closed its stdout, or after its
- * patience, when it is killed. f NULL: no answer is needed, and the command continues even if we
+ * limit, when it is killed. f NULL: no answer is needed, and the command continues even if we
  * end before it. false: it couldn't be started, and f won't be called. Its exit status does not
  * matter to the caller. */
 bool slurm_command_start(struct slurm_command *c, struct loop *loop, const char *const *argv,

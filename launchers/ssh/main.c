@@ -266,7 +266,7 @@ static int prepare(struct fleet *f, const struct launch_arguments *a, struct err
         return -1;
     if (compose_command(f, a->command) < 0)
         return err_set(err, "out of memory");
-    f->plan.patience_ns = setting_value(SETTING_SSH_TIMEOUT);
+    f->plan.limit_ns = setting_value(SETTING_SSH_TIMEOUT);
     f->plan.ssh = &f->ssh;
     f->plan.line = line;
     f->plan.payload = &f->payload;

@@ -161,7 +161,7 @@ static void start(void *arg)
     spec.last_words = SIGTERM;
     l->pid = process_start_streams(&spec, &l->in, &l->out, &l->errs, &err);
     if (l->pid > 0 && watch(l, &err) == 0) {
-        loop_timer_again(l->timer, l->spec.patience_ns);
+        loop_timer_again(l->timer, l->spec.limit_ns);
         return;
     }
     err_line(l, err.text);

@@ -21,7 +21,7 @@ struct relogin_child_spec {
     struct login_limit *login_limit; /* borrowed; NULL: it need not wait for others */
     const char *host;                /* for what the user reads; borrowed */
     const char *boot;                /* the machine's boot id was that; NULL: not known; borrowed */
-    uint64_t patience_ns;            /* from the start of ssh until it says something */
+    uint64_t limit_ns;               /* from the start of ssh until it says something */
     struct words *argv;              /* the whole command; taken, and left empty */
     /* The agent is gone; restarted: with its machine. */
     void (*gone)(void *arg, bool restarted);

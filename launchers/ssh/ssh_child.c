@@ -352,7 +352,7 @@ static int watch(struct ssh_child *c, struct err *err)
         return err_set(err, "the pipes to ssh: %s", strerror(errno));
     if (!(c->out_watch = loop_fd(loop, c->out, LOOP_READ, out_ready, c, err)) ||
         !(c->err_watch = loop_fd(loop, c->errs, LOOP_READ, err_ready, c, err)) ||
-        !(c->timer = loop_timer(loop, c->plan->patience_ns, 0, no_answer, c, err)))
+        !(c->timer = loop_timer(loop, c->plan->limit_ns, 0, no_answer, c, err)))
         return -1;
     return 0;
 }
@@ -470,7 +470,7 @@ static void settle_end(struct ssh_child *c, int status)
         snprintf(text, sizeof text,
                  "%s: no shell answered within %u s%s%s; is it on, and what do its start files do? "
                  "CELLSPAN_SSH_TIMEOUT gives more seconds",
-                 c->host->name, (unsigned)(c->plan->patience_ns / NS_PER_S),
+                 c->host->name, (unsigned)(c->plan->limit_ns / NS_PER_S),
                  cause.said[0] ? "; ssh said: " : "", cause.said);
     else
         cause_text(&cause, text);
@@ -523,7 +523,7 @@ static bool start_relogin(struct ssh_child *c, int status)
     struct relogin_child_spec spec = { .loop = c->plan->loop,
                                        .login_limit = c->plan->login_limit,
                                        .host = c->host->name,
-                                       .patience_ns = c->plan->patience_ns,
+                                       .limit_ns = c->plan->limit_ns,
                                        .argv = &argv,
                                        .gone = gone,
                                        .wanted = relay_wanted,

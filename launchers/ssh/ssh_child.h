@@ -28,7 +28,7 @@ struct ssh_plan {
     struct payload *payload; /* what is sent to a host that lacks cellspan */
     const char *prefix;      /* CELLSPAN_REMOTE_PREFIX; NULL: not set */
     bool outlasts;           /* agents outlast their ssh: see docs/launchers.md, --stdin end */
-    uint64_t patience_ns;    /* limit from ssh's start to the remote shell's "ready" */
+    uint64_t limit_ns;       /* limit from ssh's start to the remote shell's "ready" */
     /* the line of script_line(), when the first host wants it */
     struct slice (*line)(void *arg);
     struct login_limit *login_limit; /* how many go on at once */

@@ -12,7 +12,7 @@ import pytest
 import zmq
 
 DELIMITER = b"<IDS|MSG>"
-PATIENCE = 60_000  # milliseconds for what takes a few; far off, to catch what hangs
+LIMIT = 60_000  # milliseconds for what takes a few; far off, to catch what hangs
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def unanswered(nb, socket, frames, milliseconds=300):
 def test_a_good_message_of_a_stranger_with_the_key_is_answered(nb, raw, channel):
     socket = raw(channel)
     socket.send_multipart(good(nb))
-    assert socket.poll(PATIENCE)
+    assert socket.poll(LIMIT)
 
 
 @pytest.mark.parametrize("channel", ["shell", "control", "stdin"])
@@ -67,7 +67,7 @@ def test_a_changed_message_is_not_answered(nb, raw):
 def test_a_repeated_message_is_answered_once(nb, raw, channel):
     socket, frames = raw(channel), good(nb)
     socket.send_multipart(frames)
-    assert socket.poll(PATIENCE)
+    assert socket.poll(LIMIT)
     socket.recv_multipart()
     unanswered(nb, socket, frames)
     unanswered(nb, raw(channel), frames)  # nor for somebody else
@@ -144,7 +144,7 @@ def test_garbage_on_every_channel_harms_nobody(nb, raw):
     listener.send(b"\x07what is this")
     heart = raw("hb", zmq.REQ)
     heart.send(os.urandom(5000))
-    assert heart.poll(PATIENCE)
+    assert heart.poll(LIMIT)
     assert nb.ok("6 * 7").value == "42"
 
 
@@ -153,7 +153,7 @@ def test_a_gigantic_message_is_refused_and_the_kernel_does_not_grow(nb, raw):
     socket = raw()
     socket.send_multipart([DELIMITER, b"0" * 64, b"{}", b"{}", b"{}", b"x" * (300 << 20)])
     socket.send_multipart(good(nb))  # its answer says that the kernel has done with what came before it
-    assert socket.poll(PATIENCE)
+    assert socket.poll(LIMIT)
     socket.recv_multipart()
     assert not socket.poll(300)
     assert nb.ok("6 * 7").value == "42"
@@ -210,7 +210,7 @@ def test_a_client_that_reconnects_with_the_same_identity_is_answered(nb):
         socket.identity = b"the same one"
         socket.connect("tcp://%s:%d" % (nb.km.ip, nb.km.shell_port))
         socket.send_multipart(good(nb))
-        assert socket.poll(PATIENCE)
+        assert socket.poll(LIMIT)
         reply = socket.recv_multipart()
         assert json.loads(reply[reply.index(DELIMITER) + 2])["msg_type"] == "kernel_info_reply"
         socket.close(linger=0)

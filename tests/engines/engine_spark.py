@@ -38,7 +38,7 @@ class Cluster(engines.Engine):
         return dict(word.split("=", 1) for word in words if "=" in word)
 
 
-PATIENCE = "spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures"  # looks at the slots, one in 15 s
+FAILURES = "spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures"  # looks at the slots, one in 15 s
 
 
 class Spark(Engine):
@@ -139,7 +139,7 @@ class SparkSession(Spark):
     def first(self):
         return ("from pyspark.sql import SparkSession\nspark = SparkSession.builder.master('%s').config('spark.cores.max', 3).config('%s', 1)"
                 ".config('spark.ui.enabled', True).config('spark.ui.port', %d).getOrCreate()\n"
-                "spark.sparkContext.setLogLevel('OFF')\nimport os, socket, time" % (self.master, PATIENCE, self.ui))
+                "spark.sparkContext.setLogLevel('OFF')\nimport os, socket, time" % (self.master, FAILURES, self.ui))
 
     def asked(self, what):
         """What the notebook's session says of itself; []: it has ended."""
@@ -173,7 +173,7 @@ class SparkConnect(SparkSession):
             "until 2 slots of the Spark Connect server are free at once: none of their tasks runs yet",
             "spark.interruptTag('held')\nholder.join()\nshutil.rmtree(held)")
     hidden = b"cellspan-test-token"
-    settings = {"SPARK_CONNECT": "1", "SPARK_CONF": PATIENCE + " 1"}
+    settings = {"SPARK_CONNECT": "1", "SPARK_CONF": FAILURES + " 1"}
 
     def missing(self):
         return super().missing() or ("" if VERSION >= "4" or os.environ.get("SPARK_CONNECT_JAR") else

@@ -154,7 +154,7 @@ static bool begin(struct bench *b)
         const struct relogin_child_spec relogin = { .loop = b->turns.loop,
                                                     .login_limit = &b->login_limit,
                                                     .host = "h1",
-                                                    .patience_ns = TURNS_LIMIT_NS,
+                                                    .limit_ns = TURNS_LIMIT_NS,
                                                     .argv = &first,
                                                     .gone = gone };
         const struct relay_child_spec relay = { .loop = b->turns.loop,

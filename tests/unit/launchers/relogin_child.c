@@ -61,7 +61,7 @@ static bool begin(struct bench *b, const char *command, const char *boot)
         const struct relogin_child_spec spec = { .loop = b->turns.loop,
                                                  .host = "h1",
                                                  .boot = boot,
-                                                 .patience_ns = TURNS_LIMIT_NS,
+                                                 .limit_ns = TURNS_LIMIT_NS,
                                                  .argv = &argv,
                                                  .gone = gone,
                                                  .over = over,

@@ -159,7 +159,7 @@ def test_slots_are_waited_for_while_executors_come(engine, monkeypatch):
     engine(session)
     assert len(session.rows) == 2
     shorter = {"spark.scheduler.barrier.maxConcurrentTasksCheck.interval": "25ms", "spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures": "2"}
-    assert [spark_connect.patience(conf) for conf in ({}, shorter, {spark_connect.INTERVAL: "1min"})] == [600, 0.05, 2400]
+    assert [spark_connect.slots_limit(conf) for conf in ({}, shorter, {spark_connect.INTERVAL: "1min"})] == [600, 0.05, 2400]
     monkeypatch.setattr(spark_slots, "SAY_AFTER", 0.02)
     launch = Launch("", 9)
     with pytest.raises(Failed, match="Spark counts on 4 slots for these tasks, and 9 are needed"):

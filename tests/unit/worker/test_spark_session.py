@@ -201,7 +201,7 @@ def test_home_that_dies_under_the_ranks_ends_the_engine(monkeypatch, tmp_path):
                 asked.append(json.loads(line))
                 if "run" in asked[-1]:
                     break
-                link.sendall(b'{"slots": 2, "busy": 0, "stopped": false, "conf": {}, "patience": 600}\n')
+                link.sendall(b'{"slots": 2, "busy": 0, "stopped": false, "conf": {}, "slots_limit": 600}\n')
 
     with socket.socket(socket.AF_UNIX) as listens:
         listens.bind("home")

@@ -21,7 +21,7 @@
 #define ANSWER_MAX  (4u << 20) /* bytes */
 #define READ_SIZE   16384
 /* a question with at least this limit may wait behind one that is late; others fail at once */
-#define PATIENT_NS (10 * NS_PER_S)
+#define LONG_LIMIT_NS (10 * NS_PER_S)
 
 struct probe_question {
     struct probe_question *next;
@@ -214,7 +214,7 @@ static int send_question(struct probe_client *c, const json_t *question, uint64_
 {
     if (c->closed)
         return err_set(err, "the agent ends");
-    if (c->waiting >= WAITING_MAX || (c->first && c->first->late && limit_ns < PATIENT_NS))
+    if (c->waiting >= WAITING_MAX || (c->first && c->first->late && limit_ns < LONG_LIMIT_NS))
         return err_set(err, "the GPU driver does not answer");
     if (c->fd < 0 && start(c, err) < 0)
         return -1;

@@ -28,7 +28,7 @@ struct resume {
     struct watch *timer; /* for the next attempt, or for the answer */
     bool answer_due;
     struct resume_stuck on_stuck;
-    struct watch *patience; /* before it is called */
+    struct watch *stuck_timer; /* before it is called */
     bool stuck;
     bool relayed;     /* the last connection was */
     struct buf hello; /* not answered yet; empty: it was */
@@ -143,7 +143,7 @@ static void set_stuck(struct resume *r, bool yes)
     }
 }
 
-static void patience_is_over(void *arg)
+static void stuck_timer_over(void *arg)
 {
     set_stuck(arg, true);
 }
@@ -166,7 +166,7 @@ struct resume *resume_create(struct loop *loop, const struct resume_to *to,
     if (!(r->endpoints = strdup(to->endpoints)))
         (void)err_set(err, "out of memory");
     else if ((r->timer = loop_timer(loop, LOOP_OFF, 0, timer, r, err)) &&
-             (r->patience = loop_timer(loop, LOOP_OFF, 0, patience_is_over, r, err)))
+             (r->stuck_timer = loop_timer(loop, LOOP_OFF, 0, stuck_timer_over, r, err)))
         return r;
     resume_destroy(r);
     return NULL;
@@ -178,7 +178,7 @@ void resume_destroy(struct resume *r)
         return;
     stop_dial(r);
     watch_stop(r->timer);
-    watch_stop(r->patience);
+    watch_stop(r->stuck_timer);
     keys_wipe(&r->held);
     keys_wipe(&r->next);
     buf_release(&r->hello);
@@ -243,7 +243,7 @@ void resume_start(struct resume *r, uint64_t resume_ns)
     redial_begin(&r->redial, now_of(r), resume_ns);
     r->answer_due = false;
     loop_timer_again(r->timer, 0);
-    loop_timer_again(r->patience, RESUME_STUCK_NS);
+    loop_timer_again(r->stuck_timer, RESUME_STUCK_NS);
 }
 
 void resume_again(struct resume *r)
@@ -256,7 +256,7 @@ void resume_done(struct resume *r)
 {
     r->answer_due = false;
     loop_timer_again(r->timer, LOOP_OFF);
-    loop_timer_off(r->patience);
+    loop_timer_off(r->stuck_timer);
     if (r->stuck && !r->relayed)
         set_stuck(r, false);
     redial_resumed(&r->redial);

@@ -45,7 +45,7 @@ struct peer {
     bool has;
 };
 
-/* Once, before the first stage: random numbers, orphans that become ours, and patience with
+/* Once, before the first stage: random numbers, orphans that become ours, and longer limits of
  * silence, after which a node is lost. */
 void stage_ready(void);
 void stage_open(struct stage *s);

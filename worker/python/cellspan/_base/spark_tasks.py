@@ -29,7 +29,7 @@ def slot_counts(context):
     return {"slots": slots_now(context), "busy": busy_now(context), "stopped": False}
 
 
-def patience(context):
+def slots_limit(context):
     """For how many seconds Spark looks for enough slots: ten minutes, if nobody has set it."""
     return context._jsc.sc().conf().getTimeAsSeconds(CHECK + "interval", "15s") * int(context.getConf().get(CHECK + "maxFailures", "40"))
 

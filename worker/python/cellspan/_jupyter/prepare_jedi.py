@@ -25,7 +25,7 @@ from . import requests
 
 PACKAGES = ("jedi", "parso")  # if a file of the notebook's folder has such a name, the user can import it, and Tab continues without jedi
 IDLE = 2.0  # seconds without a message, before it is prepared
-PATIENCE = 5.0  # seconds that a fork waits for the thread: a child would not have the thread, but the locks that it holds
+END_LIMIT = 5.0  # seconds that a fork waits for the thread: a child would not have the thread, but the locks that it holds
 FIRST_TAB = 60.0  # seconds that a Tab waits for jedi at most: a busy machine needs many, and an answer that is late is one
 PAUSE = 0.05  # seconds without progress of the main thread, after which the thread goes on: it may hold the lock of a module that a request imports
 PROGRESS = 0.001  # seconds of a processor that the main thread has used, if it makes progress
@@ -113,14 +113,14 @@ class Jedi:
         if self._typing and not self.warm and self._shell.Completer.use_jedi and not any(map(shadows.hiding, PACKAGES)):
             self._get_ready(0 if tab else IDLE)
 
-    def give_up(self, patience):
+    def give_up(self, limit):
         """Ends the thread, and waits for that at most so many seconds."""
         thread = self._thread
         if thread is None or threading.current_thread() is thread:
             return
         self._over.set()
         self._go.set()
-        thread.join(patience)
+        thread.join(limit)
         if not thread.is_alive():
             self._thread = None
 
@@ -151,7 +151,7 @@ class Jedi:
         self._thread, self._over = new, over
         if not self._watches_forks:
             self._watches_forks = True
-            os.register_at_fork(before=lambda: self.give_up(PATIENCE))
+            os.register_at_fork(before=lambda: self.give_up(END_LIMIT))
 
     def _run(self, over, delay, before):
         if before is not None:

@@ -317,7 +317,7 @@ def run_agents(launch, context, master):
     """From the first slot to the end of the last agent."""
     conf, stopped = context.getConf(), "Spark has stopped the application: is %s a master that runs, of pyspark's version?" % master
     say_who_reads(launch, master, conf)
-    wait_for_slots(launch, lambda: spark_tasks.slot_counts(context), master, conf, spark_tasks.patience(context), Failed(stopped), Trial(context).poll)
+    wait_for_slots(launch, lambda: spark_tasks.slot_counts(context), master, conf, spark_tasks.slots_limit(context), Failed(stopped), Trial(context).poll)
     if launch.over.is_set():
         return
     for number in range(launch.ranks):

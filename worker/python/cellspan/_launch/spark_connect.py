@@ -16,8 +16,8 @@ BARRIER, PROFILE = (3, 5), (4, 0)  # the first versions whose mapInArrow() has t
 CORES, PARALLEL = "spark.task.cpus", ("spark.default.parallelism", "spark.sql.leafNodeDefaultParallelism")
 REPORTS = "spark.connect.progress.reportInterval"
 SERVER_SAYS = "the environment of the Spark Connect server"  # which Python tasks have
-PATIENCE, INTERVAL = spark_tasks.CHECK + "maxFailures", spark_tasks.CHECK + "interval"
-ASKED = (CORES, PATIENCE, INTERVAL, "spark.master", spark.DYNAMIC, *PARALLEL, *spark.PROTECTS)
+FAILURES, INTERVAL = spark_tasks.CHECK + "maxFailures", spark_tasks.CHECK + "interval"
+ASKED = (CORES, FAILURES, INTERVAL, "spark.master", spark.DYNAMIC, *PARALLEL, *spark.PROTECTS)
 AMOUNT = re.compile(r"spark\.task\.(cpus|resource\.([\w-]+)\.amount)=(\d+(?:\.\d+)?)$")
 
 
@@ -80,7 +80,7 @@ def run_stage(launch, home, needs):
     if not seen["encrypted"]:
         launch.say("who can read the network between here and the Spark Connect server can take an agent's place until it is up: the "
                    "session's address has neither use_ssl=true nor a token")
-    limit = patience(seen["conf"])
+    limit = slots_limit(seen["conf"])
     slots = wait_for_slots(launch, home, needs, slots, limit)
     if launch.over.is_set():
         return
@@ -135,11 +135,11 @@ class Wait:
             tell_nodes(self.launch)  # so that the time of a start counts again
 
 
-def patience(conf):
+def slots_limit(conf):
     """For how many seconds Spark itself would look for enough slots."""
     found = re.match(r"(\d+)\s*(ms|s|m|min|h)?$", conf.get(INTERVAL, "15s"))
     seconds = int(found[1]) * {"ms": 0.001, "m": 60, "min": 60, "h": 3600}.get(found[2], 1) if found else 15
-    return seconds * int(conf.get(PATIENCE, "40"))
+    return seconds * int(conf.get(FAILURES, "40"))
 
 
 def wait_for_slots(launch, home, needs, slots, limit):

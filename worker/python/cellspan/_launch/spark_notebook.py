@@ -65,7 +65,7 @@ def run_stage(launch, home, master):
                      whole=True)
     launch.nodes(launch.ranks, by_ranks=True, together=True)
     spark.say_who_reads(launch, master, conf)
-    slots = spark_slots.wait_for_slots(launch, lambda: ask_session(launch, home, ()), master, conf, seen["patience"], Failed(STOPPED, whole=True),
+    slots = spark_slots.wait_for_slots(launch, lambda: ask_session(launch, home, ()), master, conf, seen["slots_limit"], Failed(STOPPED, whole=True),
                                        home.try_python)
     if launch.over.is_set():
         return

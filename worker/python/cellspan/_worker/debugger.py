@@ -24,8 +24,8 @@ from .._capture import sources
 from .._code.finders import home_path, path_here
 from . import torchenv
 
-PATIENCE = 5.0  # seconds that a cell waits for the debugger, and that pydevd may take to answer
-SIGNAL_PATIENCE = 1.0  # seconds in which the signal of an interrupt comes
+ANSWER_LIMIT = 5.0  # seconds that a cell waits for the debugger, and that pydevd may take to answer
+SIGNAL_LIMIT = 1.0  # seconds in which the signal of an interrupt comes
 HIDDEN = re.compile(r"_i|_\d|(__(name|doc|package|loader|spec|annotations|builtins?|display)__|get_ipython|exit|quit|In|Out|_oh|_dh|_{1,3})$")
 REPEATED = ("setBreakpoints", "setFunctionBreakpoints", "setExceptionBreakpoints")
 
@@ -50,7 +50,7 @@ def settle(cell, come):
     """Called by the main thread when a cell begins: waits until what the kernel sent before it has been done."""
     global _late
     with _news:
-        late = _done() < come and (_done() == _late or not _news.wait_for(lambda: _done() >= come, PATIENCE))
+        late = _done() < come and (_done() == _late or not _news.wait_for(lambda: _done() >= come, ANSWER_LIMIT))
         reported, _late = late and _done() == _late, _done() if late else None
     if _current is not None:
         _current.cell_begins(cell)
@@ -246,7 +246,7 @@ class Debugger:
             self.pydevd.wait_for(command, cleared)
         main = self.pydevd.main_thread()
         with _news:
-            _news.wait_for(lambda: main not in self._stopped, SIGNAL_PATIENCE)
+            _news.wait_for(lambda: main not in self._stopped, SIGNAL_LIMIT)
         self.pydevd.ask("continue", {"threadId": "*"}, lambda answer: self._answer(request, **answer))
 
     # ---- cells -------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from .._capture.reads import refuse_what_is_no_python
 from .._jupyter import fake_ipykernel, fake_zmqshell, real_ipykernel, requests
 from .._jupyter.clients import Kernel
 from .._jupyter.comms import Comms
-from .._jupyter.prepare_jedi import PATIENCE, Jedi
+from .._jupyter.prepare_jedi import END_LIMIT, Jedi
 from . import cpp_builds, environment, idle_questions, reloads, spark_session, spawned
 from .begin import begin_collecting, begin_process, begin_within_limits
 from .execution import Cell, ignore_errors, own_error
@@ -572,7 +572,7 @@ class Home(Calls):
         return [*lines, *torch_errors.at_home(error)]
 
     def exit_functions(self):
-        self.jedi.give_up(PATIENCE)  # what it is writing to its cache on disk must be whole
+        self.jedi.give_up(END_LIMIT)  # what it is writing to its cache on disk must be whole
         super().exit_functions()
 
     def _exit(self, message):

@@ -18,7 +18,7 @@ import threading
 from .._code.finders import path_here
 from . import environment
 
-PATIENCE = 5.0  # seconds for one answer
+ANSWER_LIMIT = 5.0  # seconds for one answer
 OWN_IDS = 1 << 23  # numbers of an Explorer begin here; pydevd counts from 1
 
 
@@ -110,7 +110,7 @@ class Pydevd:
         answer = concurrent.futures.Future()
         self.ask(command, arguments, answer.set_result)
         try:
-            return answer.result(PATIENCE)
+            return answer.result(ANSWER_LIMIT)
         except concurrent.futures.TimeoutError:
             raise TimeoutError(f"the debugger does not answer to {command}") from None
 
@@ -215,7 +215,7 @@ class Pydevd:
         self._torn = True
         self._initialized.clear()
         answer = self.wait_for("attach", arguments)
-        self._initialized.wait(PATIENCE)
+        self._initialized.wait(ANSWER_LIMIT)
         for request in requests:
             self.wait_for(request["command"], request["arguments"])
         self.wait_for("configurationDone", {})

@@ -139,7 +139,7 @@ class Classic:
             if not seen["stopped"] and names:
                 conf = self._context.getConf()
                 seen["conf"] = {name: conf.get(name) for name in names if conf.contains(name)}
-                seen["patience"] = spark_tasks.patience(self._context)
+                seen["slots_limit"] = spark_tasks.slots_limit(self._context)
             return seen
         except Exception as error:  # noqa: BLE001 - the JVM is gone, or stops at this moment
             return {"failed": str(error)}

@@ -29,7 +29,7 @@ from .subshell_state import here, share
 from .worker import _current, loads
 
 FULL = 1 << 16  # bytes of text that wait at most
-PATIENCE = 2.0  # seconds that the reply to a deletion waits for the thread's end
+END_LIMIT = 2.0  # seconds that the reply to a deletion waits for the thread's end
 MAGICS = tuple("%%" + name for name in CELL)
 SOON = 10  # steps of Python, in which an exception that another thread has sent is raised
 
@@ -81,7 +81,7 @@ class Subshells:
 
     def _deleted(self, subshell, message):
         """Runs in a thread that Python does not know; see take()."""
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + END_LIMIT
         while subshell is not None and subshell.thread.is_alive() and time.monotonic() < until:
             time.sleep(0.0005)  # not join(), which asks for current_thread()
         try:
@@ -183,7 +183,7 @@ class Subshell:
         for task in tasks:
             task.cancel()
         if tasks:
-            loop.run_until_complete(asyncio.wait(tasks, timeout=PATIENCE))
+            loop.run_until_complete(asyncio.wait(tasks, timeout=END_LIMIT))
         loop.close()
 
     def _serve(self, message):
@@ -281,7 +281,7 @@ class Subshell:
         except KeyboardInterrupt:
             if not task.done():
                 task.cancel()
-                loop.run_until_complete(asyncio.wait([task], timeout=PATIENCE))
+                loop.run_until_complete(asyncio.wait([task], timeout=END_LIMIT))
             raise
         finally:
             self._task = None
