@@ -37,7 +37,7 @@ worker_agent_libagent_a_SOURCES = \
 	worker/agent/prestart.c \
 	worker/agent/reap.c \
 	worker/agent/relay.c \
-	worker/agent/relay_end.h worker/agent/relay_end.c \
+	worker/agent/relay_program.h worker/agent/relay_program.c \
 	worker/agent/presence.h worker/agent/presence.c \
 	worker/agent/relay_io.c \
 	worker/agent/sent_folder.h worker/agent/sent_folder.c \

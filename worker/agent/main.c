@@ -29,7 +29,7 @@
 #include "worker/agent/presence.h"
 #include "worker/agent/notice.h"
 #include "worker/agent/private.h"
-#include "worker/agent/relay_end.h"
+#include "worker/agent/relay_program.h"
 #include "worker/agent/sent_folder.h"
 #include "protocol/route.h"
 
@@ -156,7 +156,7 @@ static int read_args(int argc, char **argv, struct program *h, struct agent_args
     else if (rc == 0 && line.seal)
         rc = seal(line.seal, &err);
     else if (rc == 0 && line.relay)
-        rc = relay_end_run(line.relay, &err);
+        rc = relay_program_run(line.relay, &err);
     else if (rc == 0 && line.presence)
         rc = presence_run(line.presence, &err);
     else if (rc == 0 && h->no_stdin && line.sealed)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "worker/agent/relay_end.h"
+#include "worker/agent/relay_program.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -14,14 +14,14 @@
 
 #define CHECK_NS (2 * NS_PER_S) /* between two checks whether the folder is there */
 
-struct relay_end {
+struct relay_program {
     struct loop *loop;
     const char *folder;
 };
 
 static void over(void *arg, const char *why)
 {
-    const struct relay_end *r = arg;
+    const struct relay_program *r = arg;
 
     if (*why)
         fprintf(stderr, "cellspan-agent --relay: the launcher is gone: %s\n", why);
@@ -39,7 +39,7 @@ static bool is_mine(const char *folder)
 /* The agent removes its folder when it ends. */
 static void check_folder(void *arg)
 {
-    const struct relay_end *r = arg;
+    const struct relay_program *r = arg;
 
     if (!is_mine(r->folder))
         loop_stop(r->loop);
@@ -55,7 +55,7 @@ static int leave(int fd, int instead)
     return -1;
 }
 
-static int run(struct relay_end *r, const char *path, _Atomic uint64_t *count, struct err *err)
+static int run(struct relay_program *r, const char *path, _Atomic uint64_t *count, struct err *err)
 {
     struct forward_spec spec = { .listen = path, .count = count, .over = over, .arg = r };
     struct forward *f;
@@ -80,9 +80,9 @@ static int run(struct relay_end *r, const char *path, _Atomic uint64_t *count, s
     return rc;
 }
 
-int relay_end_run(const char *folder, struct err *err)
+int relay_program_run(const char *folder, struct err *err)
 {
-    struct relay_end r = { .folder = folder };
+    struct relay_program r = { .folder = folder };
     struct buf path = BUF_INIT;
     _Atomic uint64_t *count = NULL;
     int rc = -1;
