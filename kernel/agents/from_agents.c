@@ -10,8 +10,8 @@
 
 #define FIRST_ROUTES 2u /* the first version of the protocol that has routes */
 
-/* what: a constant text. */
-static void refused(struct agents *a, const struct router_message *arrival, const char *what)
+/* In the log. what: a constant text. */
+static void note_refused(struct agents *a, const struct router_message *arrival, const char *what)
 {
     if (arrival->router == a->listen.remote)
         agents_zap_refused(a->listen.zap, what);
@@ -30,7 +30,7 @@ void from_agents_refused(void *agents, struct router *r, const char *why)
 /* ---- HELLO ---- */
 
 /* Tells the agent why; its log shows the text. */
-static void refuse(const struct router_message *a, unsigned version, const char *why)
+static void send_refuse(const struct router_message *a, unsigned version, const char *why)
 {
     struct span m = { .kind = SPAN_REFUSE, .v[F_REFUSE_TEXT].s = slice_text(why) };
     struct buf route = BUF_INIT, bytes = BUF_INIT;
@@ -81,14 +81,14 @@ static void refuse_version(struct agents *a, const struct router_message *arriva
             "the agent %u): update cellspan where the notebook runs",
             SPAN_VERSION, version);
     if (!link || link->refused) {
-        refused(a, arrival, "speaks another version of the protocol");
+        note_refused(a, arrival, "speaks another version of the protocol");
         if (link)
             return;
     } else {
         log_warn("agents", "%s", why);
         link->refused = arrival->router == a->listen.remote;
     }
-    refuse(arrival, version, why);
+    send_refuse(arrival, version, why);
     if (link && arrival->router == a->listen.remote && link->node.state == NODE_ASKED)
         node_failures_lose(a, link, why);
 }
@@ -210,7 +210,7 @@ static void hello_again(struct agents *a, struct node_link *link,
     if (next.n != KEY_SIZE ||
         allowed_keys_replace(&a->listen.allowed, link->next, (const unsigned char *)next.p,
                              link->node.engine, link->node.number) < 0) {
-        refused(a, arrival, "says HELLO again, and names a key that was used");
+        note_refused(a, arrival, "says HELLO again, and names a key that was used");
         return;
     }
     memcpy(link->next, next.p, KEY_SIZE);
@@ -228,16 +228,16 @@ static void hello(struct agents *a, const struct router_message *arrival, const 
     if (m->v[F_HELLO_VERSION].u64 != SPAN_VERSION) {
         refuse_version(a, arrival, (unsigned)m->v[F_HELLO_VERSION].u64);
     } else if (!link || link->node.state == NODE_LOST) {
-        refused(a, arrival, "says HELLO for a run that is over");
-        refuse(arrival, SPAN_VERSION, "the kernel has no use for this agent any more");
+        note_refused(a, arrival, "says HELLO for a run that is over");
+        send_refuse(arrival, SPAN_VERSION, "the kernel has no use for this agent any more");
     } else if (says_hello_again(link, arrival)) {
         hello_again(a, link, arrival, m->v[F_HELLO_NEXT].s);
     } else if (link->node.state != NODE_ASKED || link->identity_size ||
                arrival->identity.n > IDENTITY_MAX) {
-        refused(a, arrival, "says HELLO for an agent that is here");
+        note_refused(a, arrival, "says HELLO for an agent that is here");
     } else if (here && (long)m->v[F_HELLO_PID].u64 != link->node.pid) {
-        refused(a, arrival, "is not of the agent that this kernel started");
-        refuse(arrival, SPAN_VERSION, "this is not the agent that the kernel started");
+        note_refused(a, arrival, "is not of the agent that this kernel started");
+        send_refuse(arrival, SPAN_VERSION, "this is not the agent that the kernel started");
     } else {
         /* from now on the end of this descriptor is the end of the connection */
         router_settle(arrival->router);
@@ -258,9 +258,9 @@ static void resume(struct agents *a, const struct router_message *arrival, const
     struct err err = { "" };
 
     if (!link || link->node.state == NODE_LOST) {
-        refused(a, arrival, "resumes for a node that is lost, or a run that is over");
-        refuse(arrival, SPAN_VERSION,
-               "the kernel took this agent for gone, and goes on without it");
+        note_refused(a, arrival, "resumes for a node that is lost, or a run that is over");
+        send_refuse(arrival, SPAN_VERSION,
+                    "the kernel took this agent for gone, and goes on without it");
         return;
     }
     router_settle(arrival->router);
@@ -269,13 +269,13 @@ static void resume(struct agents *a, const struct router_message *arrival, const
         m->v[F_RESUME_NEXT].s.n != KEY_SIZE ||
         allowed_keys_replace(&a->listen.allowed, link->next, next, link->node.engine,
                              link->node.number) < 0) {
-        refused(a, arrival, "resumes with a key that was used, or names one");
+        note_refused(a, arrival, "resumes with a key that was used, or names one");
         return;
     }
     memcpy(link->next, next, KEY_SIZE);
     replace_connection(a, link, arrival);
     if (session_resume(&link->session, m->v[F_RESUME_RECEIVED].u64, &err) < 0) {
-        refuse(arrival, SPAN_VERSION, err.text);
+        send_refuse(arrival, SPAN_VERSION, err.text);
         node_failures_lose(a, link, err.text);
         return;
     }
@@ -388,12 +388,12 @@ static void take_message(struct agents *a, const struct router_message *arrival,
     struct span m;
 
     if (span_decode(&m, e->message.p, e->message.n, &err) < 0) {
-        refused(a, arrival, "sends messages that can't be read");
+        note_refused(a, arrival, "sends messages that can't be read");
         log_debug("agents", "a message from %s is refused: %s", link->node.name, err.text);
         return;
     }
     if (!is_for_kernel(&m)) {
-        refused(a, arrival, "sends messages that are not for the kernel");
+        note_refused(a, arrival, "sends messages that are not for the kernel");
         span_release(&m);
         return;
     }
@@ -416,8 +416,8 @@ static bool is_late(struct agents *a, const struct router_message *arrival)
         return false;
     if (link && !link->refused) {
         log_warn("agents", "%s speaks again, and is not taken back", link->node.name);
-        refuse(arrival, SPAN_VERSION,
-               "the kernel took this agent for gone, and goes on without it");
+        send_refuse(arrival, SPAN_VERSION,
+                    "the kernel took this agent for gone, and goes on without it");
     }
     if (link)
         link->refused = true;
@@ -438,7 +438,7 @@ static void take_first(struct agents *a, const struct router_message *arrival,
         return;
     }
     if (span_decode(&m, e->message.p, e->message.n, &err) < 0) {
-        refused(a, arrival, "sends what is no message");
+        note_refused(a, arrival, "sends what is no message");
         return;
     }
     if (m.kind == SPAN_HELLO)
@@ -446,7 +446,7 @@ static void take_first(struct agents *a, const struct router_message *arrival,
     else if (m.kind == SPAN_RESUME && arrival->router == a->listen.remote)
         resume(a, arrival, &m);
     else
-        refused(a, arrival, "doesn't begin with HELLO");
+        note_refused(a, arrival, "doesn't begin with HELLO");
     span_release(&m);
 }
 
@@ -499,7 +499,7 @@ void from_agents_received(void *agents, const struct router_message *arrival)
         return;
     }
     if (arrival->frames != 1 || !is_whole(bundle)) {
-        refused(a, arrival, "sends what is no bundle");
+        note_refused(a, arrival, "sends what is no bundle");
         return;
     }
     if (!from && !is_first(bundle) && is_late(a, arrival))
@@ -512,11 +512,11 @@ void from_agents_received(void *agents, const struct router_message *arrival)
         if (!from)
             take_first(a, arrival, &e);
         else if (e.node == ROUTE_KERNEL)
-            refused(a, arrival, "says HELLO again");
+            note_refused(a, arrival, "says HELLO again");
         else if (is_believed(a, from, link, e.worker))
             take_message(a, arrival, link, &e);
         else if (is_foreign(a, from, link, e.worker))
-            refused(a, arrival, "speaks for a node or a worker that is not its own");
+            note_refused(a, arrival, "speaks for a node or a worker that is not its own");
         else
             log_debug("agents", "dropped: %zu bytes of node %u, worker %u", e.message.n, e.node,
                       e.worker);
