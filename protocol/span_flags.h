@@ -56,7 +56,7 @@
     X(CAPTURED, names, CAPTURED_PULLED, 4)                                                         \
     X(CAPTURED, names, CAPTURED_TIED, 5)                                                           \
     X(CAPTURED, names, CAPTURED_MAYBE, 6)                                                          \
-    X(CAPTURED, names, CAPTURED_MEANT, 7)                                                          \
+    X(CAPTURED, names, CAPTURED_COMPUTED, 7)                                                       \
     X(DONE, flags, DONE_DISTRIBUTED, 1)                                                            \
     X(DONE, flags, DONE_UNBOUND, 2)                                                                \
     X(DONE, flags, DONE_ABORTED, 4)                                                                \

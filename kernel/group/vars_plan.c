@@ -134,7 +134,7 @@ static enum action action_of_answer(const struct bundle_row *row, const char *sa
     if (strcmp(said, "same") == 0)
         return current && !tied_sent ? ACTION_NONE : ACTION_SEND;
     /* the cell assigns it, so it does not need home's value; or only may mean it */
-    if (row->how == CAPTURED_SPARE || row->how == CAPTURED_MAYBE || row->how == CAPTURED_MEANT)
+    if (row->how == CAPTURED_SPARE || row->how == CAPTURED_MAYBE || row->how == CAPTURED_COMPUTED)
         return ACTION_NONE;
     return row->how == CAPTURED_NAMED || row->how == CAPTURED_PUSHED ? ACTION_SEND
                                                                      : ACTION_CONFLICT;
@@ -158,7 +158,7 @@ static enum action action_alone(const struct rank *r, const struct bundle_row *r
     if (row->how == CAPTURED_TIED &&
         (!tied_sent || !has_value(r, row->name))) /* the cell does not need it */
         return ACTION_NONE;
-    if (row->how == CAPTURED_MEANT && !has_value(r, row->name))
+    if (row->how == CAPTURED_COMPUTED && !has_value(r, row->name))
         return ACTION_NONE;
     if (row->how == CAPTURED_PULLED && keeps && !current && !tied_sent && !said)
         return ACTION_NONE; /* it was asked before an earlier cell */

@@ -185,12 +185,12 @@ class Capture:
         elif known.pulled == known.version:
             how = _link.CAPTURED_PULLED
         elif why == MAY:
-            how = _link.CAPTURED_MEANT
+            how = _link.CAPTURED_COMPUTED
         return [name, known.version, known.size, why, known.since, how] + ([known.assigned] if known.assigned else [])
 
     def refuse(self, listed):
         """Raises CaptureError if a name that names() listed can't be sent to new ranks, or all of them together are too large."""
-        listed = [row for row in listed if row[5] not in (_link.CAPTURED_TIED, _link.CAPTURED_MEANT)]  # these go only to ranks that have them
+        listed = [row for row in listed if row[5] not in (_link.CAPTURED_TIED, _link.CAPTURED_COMPUTED)]  # these go only to ranks that have them
         names = [row[0] for row in listed]
         for name in names:
             failed = self._known[name].failed if name in self._known else None
