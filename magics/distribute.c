@@ -165,10 +165,10 @@ static int stray_word(const struct call *call, struct err *err)
     return err_set(err, "%s: unexpected word (%%%%distribute takes options only)", shown);
 }
 
-static bool blank(struct slice s)
+static bool is_empty(struct slice s)
 {
     for (size_t i = 0; i < s.n; i++)
-        if (!strchr(" \t\r\n\f\v", s.p[i]) || s.p[i] == '\0')
+        if (!token_blank(s.p[i]))
             return false;
     return true;
 }
@@ -180,7 +180,7 @@ static int body_set(const struct call *call, struct plan *plan, struct err *err)
 
     if (call->words_n)
         return stray_word(call, err);
-    if (blank(call->body))
+    if (is_empty(call->body))
         return err_set(err,
                        "%%%%distribute: there is nothing to run (the code goes below this line)");
     if (!(plan->body = malloc(above + call->body.n + 1)))

@@ -3,14 +3,9 @@
  * first line that is neither blank nor a comment. */
 #include "magics/option.h"
 
-static bool space(char c)
-{
-    return c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v';
-}
-
 static size_t skip_spaces(struct slice s, size_t at)
 {
-    while (at < s.n && space(s.p[at]))
+    while (at < s.n && s.p[at] != '\n' && token_blank(s.p[at]))
         at++;
     return at;
 }
@@ -83,7 +78,7 @@ static int head_read(struct slice cell, struct head *h)
         return 0;
     for (; at < cell.n && cell.p[at] == '?'; at++)
         h->help = true;
-    if (at < cell.n && !space(cell.p[at]) && cell.p[at] != '\n')
+    if (at < cell.n && !token_blank(cell.p[at]))
         return 0;
     h->end = line_end(cell, at);
     while (!h->cell && joined(cell, at, h->end))
@@ -124,7 +119,7 @@ int head_find(struct slice cell, struct head *h)
             break;
         h->at = end + 1;
     }
-    if (h->at >= cell.n || space(cell.p[h->at]) || !head_read(cell, h))
+    if (h->at >= cell.n || token_blank(cell.p[h->at]) || !head_read(cell, h))
         return 0;
     head_body(cell, h);
     return (h->cell && !h->help) || nothing_follows(h->body, 0);

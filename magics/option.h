@@ -29,6 +29,12 @@ struct tokens {
 MUST_USE int tokens_split(struct slice line, bool unfinished, struct tokens *t, struct err *err);
 void tokens_release(struct tokens *t);
 
+/* A blank, or the end of a line: what separates words. */
+static inline bool token_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\f' || c == '\v';
+}
+
 /* Writes a word for an error text: on one line, cut to TOKEN_SHOWN bytes. Returns out. */
 #define TOKEN_SHOWN 80
 const char *token_shown(char out[static TOKEN_SHOWN], const char *word);

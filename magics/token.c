@@ -14,11 +14,6 @@ struct splitter {
     struct buf word;
 };
 
-static bool blank(char c)
-{
-    return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\f' || c == '\v';
-}
-
 /* A backslash at the end of a line joins it with the next one, as in IPython's magics. Returns the
  * size of backslash and newline in bytes; 0: there is none. */
 static size_t line_joint(struct slice line, size_t at)
@@ -35,7 +30,7 @@ static void skip_blanks(struct splitter *s)
     while (s->at < s->line.n) {
         const size_t joint = line_joint(s->line, s->at);
 
-        if (!joint && !blank(s->line.p[s->at]))
+        if (!joint && !token_blank(s->line.p[s->at]))
             return;
         s->at += joint ? joint : 1;
     }
@@ -81,7 +76,7 @@ static int word_read(struct splitter *s, struct err *err)
     char shown[TOKEN_SHOWN];
     int rc = buf_add(&s->word, "", 0);
 
-    while (rc == 0 && s->at < s->line.n && !blank(s->line.p[s->at]) &&
+    while (rc == 0 && s->at < s->line.n && !token_blank(s->line.p[s->at]) &&
            !line_joint(s->line, s->at)) {
         const char c = s->line.p[s->at];
 
