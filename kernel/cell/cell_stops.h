@@ -36,7 +36,7 @@ uint64_t stop_callbacks_due(const struct cell *c);
 void stop_callbacks_tick(struct cell *c, uint64_t now);
 void stop_on_stack(struct cell *c, uint32_t worker, struct slice text);
 
-/* ---- disconnect.c ---- */
+/* ---- cut_ranks.c ---- */
 void disconnect_begin(struct cell *c);
 void disconnect_cancel(struct cell *c);               /* does not wait for answers any more */
 void disconnect_put_off(struct cell *c, uint64_t ns); /* answers may come ns later */

@@ -14,7 +14,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "worker/agent/net/address.h"
 #include "worker/agent/net/secret.h"
-#include "worker/agent/disconnect.h"
+#include "worker/agent/cut_ranks.h"
 
 const char fuzz_corpus[] = "tests/fuzz/seeds/words-*.hex";
 const unsigned fuzz_prefixes = 0;

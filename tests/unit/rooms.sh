@@ -66,8 +66,8 @@ fi
 
 # The name of a file says what it is about. So two folders have the same one only for the same subject, also if one file is C and the
 # other is Python. The modules in _dropin/ have the names of those that they replace.
-# disconnect: SEVER, in the kernel and in the agent; ranks: %ranks, as text and its answers; stacks: those of workers, and how to ask for them
-one_subject='disconnect|ranks|stacks|main|main__|private|init__'
+# cut_ranks: SEVER, in the kernel and in the agent; ranks: %ranks, as text and its answers; stacks: those of workers, and how to ask for them
+one_subject='cut_ranks|ranks|stacks|main|main__|private|init__'
 # One side is the kernel's, the agent's or a launcher's, the other is Python's.
 both_languages='broadcast|capture|check|client|comms|debugger|exchange|follow|home|launcher|payload|subshells|worker|world_env|zygote'
 # twice PATTERN ALLOWED: names that files which match have in several folders.

@@ -28,7 +28,7 @@ worker_agent_net_libnet_a_SOURCES = \
 noinst_LIBRARIES += worker/agent/libagent.a
 worker_agent_libagent_a_SOURCES = \
 	worker/agent/agent.h worker/agent/agent.c \
-	worker/agent/disconnect.h worker/agent/disconnect.c \
+	worker/agent/cut_ranks.h worker/agent/cut_ranks.c \
 	worker/agent/exited.c \
 	worker/agent/from_kernel.c \
 	worker/agent/gpu_oom.c \

@@ -7,7 +7,7 @@
 #include "protocol/span_fields.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/blobs/transfer_io.h"
-#include "worker/agent/disconnect.h"
+#include "worker/agent/cut_ranks.h"
 #include "worker/agent/net/port.h"
 
 #define SIGNAL_MAX 63u

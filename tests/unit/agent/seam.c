@@ -8,13 +8,13 @@
 #include <stdlib.h>
 
 #include "worker/agent/blobs/transfer_io.h"
-#include "worker/agent/disconnect.h"
+#include "worker/agent/cut_ranks.h"
 #include "worker/agent/net/address.h"
 #include "worker/agent/net/port.h"
 #include "worker/agent/net/join.h"
 #include "worker/link/packet.h"
 
-/* ---- worker/agent/: relay_io.c, spawn_process.c, disconnect.c ---- */
+/* ---- worker/agent/: relay_io.c, spawn_process.c, cut_ranks.c ---- */
 
 void relay_read_rest(struct worker *w)
 {

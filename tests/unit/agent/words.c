@@ -7,7 +7,7 @@
 #include "tests/unit/tap.h"
 #include "worker/agent/processes/death_cause.h"
 #include "worker/agent/processes/env.h"
-#include "worker/agent/disconnect.h"
+#include "worker/agent/cut_ranks.h"
 
 #define WORDS " \"ipython>=8\" \"comm\" \"cloudpickle>=2\" \"matplotlib-inline\""
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* disconnect.h - finds the TCP connections between workers, so that each worker can shut its own:
+/* cut_ranks.h - finds the TCP connections between workers, so that each worker can shut its own:
  * then a collective that waits for a peer returns. Connections to other programs (a database, a
  * tracker) are left alone. */
 #ifndef WORKER_AGENT_DISCONNECT_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* disconnect.c - see disconnect.h. It reads Linux's /proc. On other systems no connection is found,
+/* cut_ranks.c - see cut_ranks.h. It reads Linux's /proc. On other systems no connection is found,
  * and a worker that hangs is killed after its grace. */
-#include "worker/agent/disconnect.h"
+#include "worker/agent/cut_ranks.h"
 
 #include <dirent.h>
 #include <stdio.h>
