@@ -27,7 +27,7 @@ EXTRA_DIST += \
 	protocol/vectors/span-reply.hex \
 	protocol/vectors/span-resume.hex \
 	protocol/vectors/span-run.hex \
-	protocol/vectors/span-sever.hex \
+	protocol/vectors/span-cut-ranks.hex \
 	protocol/vectors/span-start.hex
 
 check_PROGRAMS += \

@@ -156,8 +156,8 @@ struct cell_stop {
     unsigned interrupts;        /* by the user */
     uint64_t at_breakpoints_ns; /* how long workers were stopped at breakpoints, in all */
     struct stop_timers *timers; /* owned, of stop_cell.c */
-    struct disconnect *disconnect; /* owned, of cut_ranks.c; NULL: no connections are being cut */
-    bool failed_running;           /* run_cell.c: the cell failed while ranks ran it */
+    struct cut_ranks *cut;      /* owned, of cut_ranks.c; NULL: no connections are being cut */
+    bool failed_running;        /* run_cell.c: the cell failed while ranks ran it */
     /* run_cell.c: all ranks of its own group have said DONE; their processes must end */
     bool ending;
 };

@@ -37,12 +37,12 @@ void stop_callbacks_tick(struct cell *c, uint64_t now);
 void stop_on_stack(struct cell *c, uint32_t worker, struct slice text);
 
 /* ---- cut_ranks.c ---- */
-void disconnect_begin(struct cell *c);
-void disconnect_cancel(struct cell *c);               /* does not wait for answers any more */
-void disconnect_put_off(struct cell *c, uint64_t ns); /* answers may come ns later */
-uint64_t disconnect_due(const struct cell *c);
-void disconnect_on_connections(struct cell *c, unsigned node, const struct span *m);
-void disconnect_tick(struct cell *c, uint64_t now);
-void disconnect_release(struct cell *c);
+void cut_ranks_begin(struct cell *c);
+void cut_ranks_cancel(struct cell *c);               /* does not wait for answers any more */
+void cut_ranks_put_off(struct cell *c, uint64_t ns); /* answers may come ns later */
+uint64_t cut_ranks_due(const struct cell *c);
+void cut_ranks_on_connections(struct cell *c, unsigned node, const struct span *m);
+void cut_ranks_tick(struct cell *c, uint64_t now);
+void cut_ranks_release(struct cell *c);
 
 #endif

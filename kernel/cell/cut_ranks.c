@@ -19,9 +19,9 @@
 #define ALL_MAX   ((size_t)64 << 20) /* bytes of all reports together */
 
 /* Connections between ranks that are to be cut, as each node has named them. */
-struct disconnect {
+struct cut_ranks {
     uint64_t due_ns; /* the kernel waits for answers until then; NEVER: it does not wait */
-    struct disconnect_node {
+    struct cut_ranks_node {
         unsigned node;
         bool waiting;
         struct buf connections; /* as in CONNECTIONS */
@@ -61,7 +61,7 @@ static int send(struct cell *c, unsigned node, const struct span *m)
     return notebook_send_ranks(c->nb, c->group, is_recipient, &to, m, NULL);
 }
 
-static struct disconnect_node *find(struct disconnect *e, unsigned node)
+static struct cut_ranks_node *find(struct cut_ranks *e, unsigned node)
 {
     for (size_t k = 0; k < e->n; k++)
         if (e->of[k].node == node)
@@ -69,21 +69,21 @@ static struct disconnect_node *find(struct disconnect *e, unsigned node)
     return NULL;
 }
 
-void disconnect_cancel(struct cell *c)
+void cut_ranks_cancel(struct cell *c)
 {
-    if (c->stop.disconnect)
-        c->stop.disconnect->due_ns = NEVER;
+    if (c->stop.cut)
+        c->stop.cut->due_ns = NEVER;
 }
 
-void disconnect_put_off(struct cell *c, uint64_t ns)
+void cut_ranks_put_off(struct cell *c, uint64_t ns)
 {
-    if (disconnect_due(c) != NEVER)
-        c->stop.disconnect->due_ns += ns;
+    if (cut_ranks_due(c) != NEVER)
+        c->stop.cut->due_ns += ns;
 }
 
-void disconnect_release(struct cell *c)
+void cut_ranks_release(struct cell *c)
 {
-    struct disconnect *e = c->stop.disconnect;
+    struct cut_ranks *e = c->stop.cut;
 
     for (size_t k = 0; e && k < e->n; k++)
         buf_release(&e->of[k].connections);
@@ -92,18 +92,17 @@ void disconnect_release(struct cell *c)
         free(e->of);
     }
     free(e);
-    c->stop.disconnect = NULL;
+    c->stop.cut = NULL;
 }
 
 /* One entry for each node on which concerned ranks live. */
 static int list_nodes(struct cell *c)
 {
     const struct group *g = c->group;
-    struct disconnect *e;
+    struct cut_ranks *e;
 
-    disconnect_release(c);
-    if (!(e = c->stop.disconnect = calloc(1, sizeof *e)) ||
-        !(e->of = calloc(g->size + 1u, sizeof *e->of)))
+    cut_ranks_release(c);
+    if (!(e = c->stop.cut = calloc(1, sizeof *e)) || !(e->of = calloc(g->size + 1u, sizeof *e->of)))
         return -1;
     e->due_ns = NEVER;
     for (unsigned k = 0; k < g->size; k++)
@@ -146,7 +145,7 @@ static int list_holders(struct cell *c)
         rc = add_addresses(c, false, &others);
     for (size_t at = 0; rc == 0 && at + IP_SIZE <= lost.n; at += IP_SIZE)
         if (!has_address(&others, lost.p + at))
-            rc = buf_add(&c->stop.disconnect->holders, lost.p + at, IP_SIZE);
+            rc = buf_add(&c->stop.cut->holders, lost.p + at, IP_SIZE);
     buf_release(&lost);
     buf_release(&others);
     return rc;
@@ -158,7 +157,7 @@ static int list_holders(struct cell *c)
 struct reports {
     struct pair {
         const char *bytes;
-        const struct disconnect_node *of;
+        const struct cut_ranks_node *of;
     } *pair;
     size_t n;
 };
@@ -168,7 +167,7 @@ static int by_bytes(const void *a, const void *b)
     return memcmp(((const struct pair *)a)->bytes, ((const struct pair *)b)->bytes, PAIR_SIZE);
 }
 
-static int reports_sort(struct reports *s, const struct disconnect *e)
+static int reports_sort(struct reports *s, const struct cut_ranks *e)
 {
     size_t most = 0;
 
@@ -187,8 +186,8 @@ static int reports_sort(struct reports *s, const struct disconnect *e)
 /* Adds the node's connections that another node has reported too, with the two ends swapped, and
  * those to nodes that may hold connections. They are added as the other node has reported them, or
  * would have. */
-static int add_matches(const struct disconnect *e, const struct reports *s,
-                       const struct disconnect_node *of, struct buf *out)
+static int add_matches(const struct cut_ranks *e, const struct reports *s,
+                       const struct cut_ranks_node *of, struct buf *out)
 {
     for (size_t i = 0; s->n && i < of->connections.n / PAIR_SIZE; i++) {
         const char *p = of->connections.p + i * PAIR_SIZE;
@@ -207,9 +206,9 @@ static int add_matches(const struct disconnect *e, const struct reports *s,
 
 /* For a node that has not reported: adds all connections of the others, up to the size of a
  * message. */
-static int add_others(struct disconnect *e, const struct disconnect_node *than, struct buf *out)
+static int add_others(struct cut_ranks *e, const struct cut_ranks_node *than, struct buf *out)
 {
-    const size_t most = span_info(SPAN_SEVER)->field[F_SEVER_CONNECTIONS].max;
+    const size_t most = span_info(SPAN_CUT_RANKS)->field[F_CUT_RANKS_CONNECTIONS].max;
 
     for (size_t k = 0; k < e->n; k++) {
         struct slice s = buf_slice(&e->of[k].connections);
@@ -228,22 +227,22 @@ static int add_others(struct disconnect *e, const struct disconnect_node *than, 
 
 /* ---- cutting ---- */
 
-static void cut_at(struct cell *c, const struct reports *reports, const struct disconnect_node *of)
+static void cut_at(struct cell *c, const struct reports *reports, const struct cut_ranks_node *of)
 {
-    struct span m = { .kind = SPAN_SEVER, .cell = c->id };
+    struct span m = { .kind = SPAN_CUT_RANKS, .cell = c->id };
     struct buf connections = BUF_INIT;
 
-    if ((of->waiting ? add_others(c->stop.disconnect, of, &connections)
-                     : add_matches(c->stop.disconnect, reports, of, &connections)) < 0)
-        c->stop.disconnect->more = true;
-    m.v[F_SEVER_CONNECTIONS].s = buf_slice(&connections);
+    if ((of->waiting ? add_others(c->stop.cut, of, &connections)
+                     : add_matches(c->stop.cut, reports, of, &connections)) < 0)
+        c->stop.cut->more = true;
+    m.v[F_CUT_RANKS_CONNECTIONS].s = buf_slice(&connections);
     (void)send(c, of->node, &m);
     buf_release(&connections);
 }
 
 static void cut(struct cell *c)
 {
-    struct disconnect *e = c->stop.disconnect;
+    struct cut_ranks *e = c->stop.cut;
     struct reports reports;
 
     e->due_ns = NEVER;
@@ -257,32 +256,32 @@ static void cut(struct cell *c)
             c,
             "there are more connections between the machines than can be cut: ranks that wait on one of the "
             "others are killed if they don't stop");
-    disconnect_release(c);
+    cut_ranks_release(c);
 }
 
-void disconnect_begin(struct cell *c)
+void cut_ranks_begin(struct cell *c)
 {
-    const struct span ask = { .kind = SPAN_SEVER, .cell = c->id, .v[F_SEVER_ASK].u64 = 1 };
+    const struct span ask = { .kind = SPAN_CUT_RANKS, .cell = c->id, .v[F_CUT_RANKS_ASK].u64 = 1 };
     bool wait = false, ask_all;
 
     if (list_nodes(c) < 0 || list_holders(c) < 0) {
-        log_error("disconnect", "connections between ranks are not cut: out of memory");
-        disconnect_release(c);
+        log_error("cut", "connections between ranks are not cut: out of memory");
+        cut_ranks_release(c);
         return;
     }
-    ask_all = c->stop.disconnect->n > 1 || c->stop.disconnect->holders.n;
-    for (size_t k = 0; ask_all && k < c->stop.disconnect->n; k++) {
-        c->stop.disconnect->of[k].waiting = send(c, c->stop.disconnect->of[k].node, &ask) == 0;
-        wait = wait || c->stop.disconnect->of[k].waiting;
+    ask_all = c->stop.cut->n > 1 || c->stop.cut->holders.n;
+    for (size_t k = 0; ask_all && k < c->stop.cut->n; k++) {
+        c->stop.cut->of[k].waiting = send(c, c->stop.cut->of[k].node, &ask) == 0;
+        wait = wait || c->stop.cut->of[k].waiting;
     }
     if (wait)
-        c->stop.disconnect->due_ns = notebook_now(c->nb) + ANSWER_NS;
+        c->stop.cut->due_ns = notebook_now(c->nb) + ANSWER_NS;
     else
         cut(c);
 }
 
 /* If the message is full, its agent may have left out some connections. */
-static void add_connections(struct disconnect *e, struct disconnect_node *of, struct slice said)
+static void add_connections(struct cut_ranks *e, struct cut_ranks_node *of, struct slice said)
 {
     size_t all = 0;
 
@@ -294,27 +293,27 @@ static void add_connections(struct disconnect *e, struct disconnect_node *of, st
         e->more = true;
 }
 
-void disconnect_on_connections(struct cell *c, unsigned node, const struct span *m)
+void cut_ranks_on_connections(struct cell *c, unsigned node, const struct span *m)
 {
-    struct disconnect_node *of = c->stop.disconnect ? find(c->stop.disconnect, node) : NULL;
+    struct cut_ranks_node *of = c->stop.cut ? find(c->stop.cut, node) : NULL;
 
-    if (!of || !of->waiting || m->cell != c->id || c->stop.disconnect->due_ns == NEVER)
+    if (!of || !of->waiting || m->cell != c->id || c->stop.cut->due_ns == NEVER)
         return;
     of->waiting = false;
-    add_connections(c->stop.disconnect, of, m->v[F_CONNECTIONS_CONNECTIONS].s);
-    for (size_t k = 0; k < c->stop.disconnect->n; k++)
-        if (c->stop.disconnect->of[k].waiting)
+    add_connections(c->stop.cut, of, m->v[F_CONNECTIONS_CONNECTIONS].s);
+    for (size_t k = 0; k < c->stop.cut->n; k++)
+        if (c->stop.cut->of[k].waiting)
             return;
     cut(c);
 }
 
-uint64_t disconnect_due(const struct cell *c)
+uint64_t cut_ranks_due(const struct cell *c)
 {
-    return c->stop.disconnect ? c->stop.disconnect->due_ns : NEVER;
+    return c->stop.cut ? c->stop.cut->due_ns : NEVER;
 }
 
-void disconnect_tick(struct cell *c, uint64_t now)
+void cut_ranks_tick(struct cell *c, uint64_t now)
 {
-    if (now >= disconnect_due(c))
+    if (now >= cut_ranks_due(c))
         cut(c);
 }

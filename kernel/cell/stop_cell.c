@@ -14,11 +14,11 @@
 #include "kernel/cell/error_text.h"
 #include "kernel/cell/prompts.h"
 
-#define ALIKE_NS      (200 * NS_PER_MS) /* the wait after each failure for others like it */
-#define ALIKE_MAX_NS  (800 * NS_PER_MS) /* the longest wait in all */
-#define DISCONNECT_NS (200 * NS_PER_MS) /* from SIGINT to the cut, after a failure */
+#define ALIKE_NS     (200 * NS_PER_MS) /* the wait after each failure for others like it */
+#define ALIKE_MAX_NS (800 * NS_PER_MS) /* the longest wait in all */
+#define CUT_NS       (200 * NS_PER_MS) /* from SIGINT to the cut, after a failure */
 /* the same after the user's interrupt: no rank has failed, so SIGINT is more likely to be enough */
-#define INTERRUPT_DISCONNECT_NS (1 * NS_PER_S)
+#define INTERRUPT_CUT_NS (1 * NS_PER_S)
 /* a second interrupt kills the ranks; an earlier one is a double click and is ignored */
 #define SECOND_INTERRUPT_NS (1 * NS_PER_S)
 #define STACKS_NS           (1500 * NS_PER_MS) /* time limit for stacks to arrive */
@@ -31,7 +31,7 @@
 /* Times that are due: NEVER if nothing is. */
 struct stop_timers {
     uint64_t alike_ns, alike_limit_ns; /* when the error is shown; at the latest */
-    uint64_t disconnect_ns;            /* when connections between ranks are cut */
+    uint64_t cut_ns;                   /* when connections between ranks are cut */
     uint64_t stacks_ns, kill_ns;       /* when stacks are asked for; when ranks are killed */
     uint64_t timeout_ns;               /* when --timeout ends the cell */
     uint64_t gone_ns;                  /* killed processes that live longer are left behind */
@@ -72,7 +72,7 @@ int stop_init(struct cell *c)
 
     if (!t)
         return -1;
-    t->alike_ns = t->alike_limit_ns = t->disconnect_ns = t->stacks_ns = t->kill_ns = t->timeout_ns =
+    t->alike_ns = t->alike_limit_ns = t->cut_ns = t->stacks_ns = t->kill_ns = t->timeout_ns =
         t->gone_ns = t->callbacks_ns = NEVER;
     return 0;
 }
@@ -103,7 +103,7 @@ void stop_tell_maxima(struct cell *c)
                     (double)d->grace_most_ns / 1e9);
 }
 
-static void interrupt_running(struct cell *c, uint64_t disconnect_after)
+static void interrupt_running(struct cell *c, uint64_t cut_after)
 {
     const struct span m = { .kind = SPAN_INTERRUPT, .cell = c->id };
     const uint64_t now = notebook_now(c->nb);
@@ -112,7 +112,7 @@ static void interrupt_running(struct cell *c, uint64_t disconnect_after)
     prompts_drop_cell(c);
     cell_send_running(c, &m);
     exchange_interrupt(c);
-    c->stop.timers->disconnect_ns = now + disconnect_after;
+    c->stop.timers->cut_ns = now + cut_after;
     c->stop.timers->stacks_ns = now + grace(c);
 }
 
@@ -149,8 +149,8 @@ static void kill_running(struct cell *c)
 {
     const struct span m = { .kind = SPAN_KILL, .cell = c->id, .v[F_KILL_SIGNAL].u64 = 9 };
 
-    c->stop.timers->disconnect_ns = c->stop.timers->stacks_ns = c->stop.timers->kill_ns = NEVER;
-    disconnect_cancel(c);
+    c->stop.timers->cut_ns = c->stop.timers->stacks_ns = c->stop.timers->kill_ns = NEVER;
+    cut_ranks_cancel(c);
     cell_send_running(c, &m);
     exchange_interrupt(c);
     stop_wait_for_killed(c, 0);
@@ -217,14 +217,14 @@ void stop_running(struct cell *c)
     c->stop.decided = true;
     c->stop.timers->alike_ns = NEVER;
     if (!c->stop.stopping)
-        interrupt_running(c, DISCONNECT_NS);
+        interrupt_running(c, CUT_NS);
 }
 
 void stop_cancel(struct cell *c)
 {
-    c->stop.timers->alike_ns = c->stop.timers->disconnect_ns = c->stop.timers->stacks_ns =
+    c->stop.timers->alike_ns = c->stop.timers->cut_ns = c->stop.timers->stacks_ns =
         c->stop.timers->kill_ns = c->stop.timers->gone_ns = NEVER;
-    disconnect_cancel(c);
+    cut_ranks_cancel(c);
 }
 
 static void show_and_stop(struct cell *c)
@@ -265,7 +265,7 @@ void stop_by_interrupt(struct cell *c)
         interrupt_idle(c);
     } else if (c->stop.interrupts++ == 0) {
         c->stop.timers->interrupted_ns = notebook_now(c->nb);
-        interrupt_running(c, INTERRUPT_DISCONNECT_NS);
+        interrupt_running(c, INTERRUPT_CUT_NS);
         away_nodes_interrupted(c);
     } else if (notebook_now(c->nb) - c->stop.timers->interrupted_ns >= SECOND_INTERRUPT_NS)
         kill_running(c);
@@ -302,20 +302,20 @@ static void time_out(struct cell *c)
 
 static void cut_connections(struct cell *c)
 {
-    c->stop.timers->disconnect_ns = NEVER;
+    c->stop.timers->cut_ns = NEVER;
     /* in the next cell, ranks leave their process group and may make another one */
     group_break_in(c->group, c->stop.interrupts ? "was interrupted" : "failed", c->from.count);
-    disconnect_begin(c);
+    cut_ranks_begin(c);
 }
 
 static void put_off(struct cell *c, uint64_t ns)
 {
     struct stop_timers *t = c->stop.timers;
-    uint64_t *const due[] = { &t->alike_ns,   &t->disconnect_ns, &t->stacks_ns,   &t->kill_ns,
-                              &t->timeout_ns, &t->gone_ns,       &t->callbacks_ns };
+    uint64_t *const due[] = { &t->alike_ns,   &t->cut_ns,  &t->stacks_ns,   &t->kill_ns,
+                              &t->timeout_ns, &t->gone_ns, &t->callbacks_ns };
 
     c->stop.at_breakpoints_ns += ns;
-    disconnect_put_off(c, ns);
+    cut_ranks_put_off(c, ns);
     for (size_t k = 0; k < sizeof due / sizeof *due; k++)
         if (*due[k] != NEVER)
             *due[k] += ns;
@@ -335,7 +335,7 @@ uint64_t stop_due(const struct cell *c)
 
     return clock_earlier(clock_earlier(clock_earlier(t->alike_ns, t->timeout_ns),
                                        clock_earlier(t->stacks_ns, t->kill_ns)),
-                         t->disconnect_ns);
+                         t->cut_ns);
 }
 
 void stop_tick(struct cell *c, uint64_t now)
@@ -346,7 +346,7 @@ void stop_tick(struct cell *c, uint64_t now)
         time_out(c);
     else if (now >= t->alike_ns)
         show_and_stop(c);
-    else if (now >= t->disconnect_ns)
+    else if (now >= t->cut_ns)
         cut_connections(c);
     else if (now >= t->stacks_ns)
         ask_stacks(c);

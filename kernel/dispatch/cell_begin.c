@@ -82,7 +82,7 @@ void cell_destroy(struct cell *c)
     check_free(c->magic.check);
     json_decref(c->bind.expressions);
     json_decref(c->fault.shown);
-    disconnect_release(c);
+    cut_ranks_release(c);
     exchange_release(c);
     node_errors_release(c);
     broadcast_release(c);

@@ -204,7 +204,7 @@ static const struct {
     { slow_answers_due, slow_answers_tick, false, false },
     { stop_callbacks_due, stop_callbacks_tick, true, false },
     { stop_due, stop_tick, false, false },
-    { disconnect_due, disconnect_tick, false, false },
+    { cut_ranks_due, cut_ranks_tick, false, false },
     { stop_wait_for_killed_due, rank_events_tick, false, false },
     { hang_due, hang_tick, false, false },
 };

@@ -358,7 +358,7 @@ static void message_for_cell(struct cell *c, unsigned node, const struct span *m
     if (m->kind == SPAN_LOGS)
         rank_logs_on_logs(c, node, m);
     else if (m->kind == SPAN_CONNECTIONS)
-        disconnect_on_connections(c, node, m);
+        cut_ranks_on_connections(c, node, m);
     else
         prepare_on_message(c, node, m);
 }

@@ -114,11 +114,11 @@ static void read_sockets(struct slice text)
     char line[512];
 
     snprintf(line, sizeof line, "%.*s", SLICE_ARG(text));
-    if (disconnect_parse(line, &row) < 0)
+    if (cut_ranks_parse(line, &row) < 0)
         return;
     demand(row.inode != 0);
-    (void)disconnect_is_listed(&row, text);
-    (void)disconnect_is_between(&row, &row, 1);
+    (void)cut_ranks_is_listed(&row, text);
+    (void)cut_ranks_is_between(&row, &row, 1);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

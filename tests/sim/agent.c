@@ -75,7 +75,7 @@ static void on_sever(struct agent *a, const struct span *m)
 {
     const struct span reply = { .kind = SPAN_CONNECTIONS, .cell = m->cell };
 
-    if (m->v[F_SEVER_ASK].u64)
+    if (m->v[F_CUT_RANKS_ASK].u64)
         agent_say(a, &reply);
 }
 
@@ -109,7 +109,7 @@ static void for_agent(struct agent *a, const struct span *m, struct slice worker
     case SPAN_GAUGES:
         answer(a, m, F_GAUGES_GAUGES, NO_GAUGES);
         break;
-    case SPAN_SEVER:
+    case SPAN_CUT_RANKS:
         on_sever(a, m);
         break;
     case SPAN_EXPECT:
@@ -185,7 +185,7 @@ static void on_message(void *arg, struct slice workers, struct slice msg)
         fprintf(stderr, "agent %u: %s\n", a->index, err.text);
         return;
     }
-    if (workers.n == 0 || m.kind == SPAN_START || m.kind == SPAN_SEVER)
+    if (workers.n == 0 || m.kind == SPAN_START || m.kind == SPAN_CUT_RANKS)
         for_agent(a, &m, workers);
     else
         for (size_t k = 0; k < workers.n / 4; k++) {

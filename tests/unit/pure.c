@@ -423,7 +423,7 @@ static void an_hour(void)
     sim_pass(&s, 2 * NS_PER_S);
     ok(sim_logged(&s, "to 2: INTERRUPT"), "and its ranks are interrupted a second later");
     sim_pass(&s, 60 * NS_PER_S);
-    ok(sim_logged(&s, "disconnect"), "then disconnected");
+    ok(sim_logged(&s, "cut ranks"), "then cut off from each other");
     ok(sim_logged(&s, "stacks") && sim_logged(&s, "signal 9 to 2"), "asked for stacks, and killed");
     ok(is_over(&w, "Timeout"), "and the cell is over, in no time at all");
     end(&s, &w);

@@ -66,7 +66,7 @@ fi
 
 # The name of a file says what it is about. So two folders have the same one only for the same subject, also if one file is C and the
 # other is Python. The modules in _dropin/ have the names of those that they replace.
-# cut_ranks: SEVER, in the kernel and in the agent; ranks: %ranks, as text and its answers; stacks: those of workers, and how to ask for them
+# cut_ranks: CUT_RANKS, in the kernel and in the agent; ranks: %ranks, as text and its answers; stacks: those of workers, and how to ask for them
 one_subject='cut_ranks|ranks|stacks|main|main__|private|init__'
 # One side is the kernel's, the agent's or a launcher's, the other is Python's.
 both_languages='broadcast|capture|check|client|comms|debugger|exchange|follow|home|launcher|payload|subshells|worker|world_env|zygote'

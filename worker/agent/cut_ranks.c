@@ -18,7 +18,7 @@
 #include "worker/agent/processes/worker.h"
 
 #define ESTABLISHED     1u
-#define INODES_MAX      (65536u / 8u) /* CUT's limit */
+#define INODES_MAX      (65536u / 8u) /* CUT_SOCKETS's limit */
 #define CONNECTIONS_MAX 1048576u      /* bytes; CONNECTIONS' limit */
 
 struct socket_of {
@@ -58,7 +58,7 @@ static int parse_end(const char *text, struct tcp_end *end)
     return 0;
 }
 
-int disconnect_parse(const char *line, struct tcp_row *row)
+int cut_ranks_parse(const char *line, struct tcp_row *row)
 {
     char local[64], peer[64];
     unsigned state;
@@ -70,7 +70,7 @@ int disconnect_parse(const char *line, struct tcp_row *row)
     if (state != ESTABLISHED || inode == 0)
         return -1;
     row->inode = inode;
-    row->owner = DISCONNECT_NOBODY;
+    row->owner = CUT_RANKS_NOBODY;
     row->cut = false;
     return parse_end(local, &row->local) < 0 || parse_end(peer, &row->peer) < 0 ? -1 : 0;
 }
@@ -90,13 +90,13 @@ static int by_ends(const void *a, const void *b)
     return order ? order : compare_ends(&x->peer, &y->peer);
 }
 
-void disconnect_sort(struct tcp_row *row, size_t n)
+void cut_ranks_sort(struct tcp_row *row, size_t n)
 {
     if (n)
         qsort(row, n, sizeof *row, by_ends);
 }
 
-bool disconnect_is_between(const struct tcp_row *row, const struct tcp_row *all, size_t n)
+bool cut_ranks_is_between(const struct tcp_row *row, const struct tcp_row *all, size_t n)
 {
     const struct tcp_row turned = { .local = row->peer, .peer = row->local };
     size_t low = 0, high = n;
@@ -123,33 +123,33 @@ static void write_end(const struct tcp_end *end, uint8_t *p)
     p[17] = (uint8_t)end->port;
 }
 
-int disconnect_write(const struct tcp_row *row, struct buf *out)
+int cut_ranks_write(const struct tcp_row *row, struct buf *out)
 {
-    uint8_t p[DISCONNECT_END_SIZE];
+    uint8_t p[CUT_RANKS_END_SIZE];
 
     write_end(&row->local, p);
-    write_end(&row->peer, p + DISCONNECT_END_SIZE / 2);
+    write_end(&row->peer, p + CUT_RANKS_END_SIZE / 2);
     return buf_add(out, p, sizeof p);
 }
 
 static int by_bytes(const void *a, const void *b)
 {
-    return memcmp(a, b, DISCONNECT_END_SIZE);
+    return memcmp(a, b, CUT_RANKS_END_SIZE);
 }
 
-void disconnect_sort_listed(struct buf *connections)
+void cut_ranks_sort_listed(struct buf *connections)
 {
     if (connections->n)
-        qsort(connections->p, connections->n / DISCONNECT_END_SIZE, DISCONNECT_END_SIZE, by_bytes);
+        qsort(connections->p, connections->n / CUT_RANKS_END_SIZE, CUT_RANKS_END_SIZE, by_bytes);
 }
 
-bool disconnect_is_listed(const struct tcp_row *row, struct slice connections)
+bool cut_ranks_is_listed(const struct tcp_row *row, struct slice connections)
 {
     const struct tcp_row turned = { .local = row->peer, .peer = row->local };
-    uint8_t p[DISCONNECT_END_SIZE];
+    uint8_t p[CUT_RANKS_END_SIZE];
 
     write_end(&turned.local, p);
-    write_end(&turned.peer, p + DISCONNECT_END_SIZE / 2);
+    write_end(&turned.peer, p + CUT_RANKS_END_SIZE / 2);
     return connections.n && bsearch(p, connections.p, connections.n / sizeof p, sizeof p, by_bytes);
 }
 
@@ -210,7 +210,7 @@ static int find_rows(struct tcp_table *s, const char *path)
         struct tcp_row row, *p;
         const struct socket_of *of;
 
-        if (disconnect_parse(line, &row) < 0)
+        if (cut_ranks_parse(line, &row) < 0)
             continue;
         of = bsearch(&(struct socket_of){ row.inode, 0 }, s->socket, s->n_sockets, sizeof *of,
                      by_inode);
@@ -247,11 +247,11 @@ static void choose(struct tcp_table *s, struct slice connections)
     struct buf listed = BUF_INIT;
 
     if (buf_add_slice(&listed, connections) < 0)
-        log_error("sever", "out of memory: connections to other machines stay");
-    disconnect_sort_listed(&listed);
+        log_error("cut", "out of memory: connections to other machines stay");
+    cut_ranks_sort_listed(&listed);
     for (size_t i = 0; i < s->n_rows; i++)
-        s->row[i].cut = disconnect_is_between(&s->row[i], s->row, s->n_rows) ||
-                        disconnect_is_listed(&s->row[i], buf_slice(&listed));
+        s->row[i].cut = cut_ranks_is_between(&s->row[i], s->row, s->n_rows) ||
+                        cut_ranks_is_listed(&s->row[i], buf_slice(&listed));
     if (s->n_rows)
         qsort(s->row, s->n_rows, sizeof *s->row, by_owner);
     buf_release(&listed);
@@ -259,7 +259,7 @@ static void choose(struct tcp_table *s, struct slice connections)
 
 static void cut(struct worker *w, const struct tcp_table *s)
 {
-    struct span m = { .kind = SPAN_CUT, .worker = w->id };
+    struct span m = { .kind = SPAN_CUT_SOCKETS, .worker = w->id };
     struct buf inodes = BUF_INIT;
 
     for (size_t i = rows_place(s->row, s->n_rows, owner_of, w->id);
@@ -272,8 +272,8 @@ static void cut(struct worker *w, const struct tcp_table *s)
         if (buf_add(&inodes, p, sizeof p) < 0)
             break;
     }
-    m.v[F_CUT_INODES].s = buf_slice(&inodes);
-    m.v[F_CUT_ABORT].u64 = 1;
+    m.v[F_CUT_SOCKETS_INODES].s = buf_slice(&inodes);
+    m.v[F_CUT_SOCKETS_ABORT].u64 = 1;
     relay_tell(w, &m);
     buf_release(&inodes);
 }
@@ -285,11 +285,11 @@ static void tell_ends(struct agent *a, const struct tcp_table *s, uint64_t cell)
     struct buf connections = BUF_INIT;
 
     for (size_t i = 0; i < s->n_rows; i++) {
-        if (disconnect_is_between(&s->row[i], s->row, s->n_rows))
+        if (cut_ranks_is_between(&s->row[i], s->row, s->n_rows))
             continue;
-        if (connections.n + DISCONNECT_END_SIZE > CONNECTIONS_MAX ||
-            disconnect_write(&s->row[i], &connections) < 0) {
-            log_error("sever", "there are %zu connections, more than can be said: some stay",
+        if (connections.n + CUT_RANKS_END_SIZE > CONNECTIONS_MAX ||
+            cut_ranks_write(&s->row[i], &connections) < 0) {
+            log_error("cut", "there are %zu connections, more than can be said: some stay",
                       s->n_rows);
             break;
         }
@@ -312,22 +312,22 @@ static void find_all(struct tcp_table *s, const struct agent *a, struct slice wo
         if ((rc = find_rows(s, "/proc/net/tcp")) == 0)
             rc = find_rows(s, "/proc/net/tcp6");
     }
-    disconnect_sort(s->row, s->n_rows);
+    cut_ranks_sort(s->row, s->n_rows);
     if (rc < 0)
-        log_error("sever", "out of memory: some connections stay");
+        log_error("cut", "out of memory: some connections stay");
 }
 
-void disconnect_workers(struct agent *a, const struct span *m, struct slice workers)
+void cut_ranks_on_message(struct agent *a, const struct span *m, struct slice workers)
 {
     struct tcp_table s = { .n_rows = 0 };
     struct worker *w;
     size_t at = 0;
 
     find_all(&s, a, workers);
-    if (m->v[F_SEVER_ASK].u64 == 1) {
+    if (m->v[F_CUT_RANKS_ASK].u64 == 1) {
         tell_ends(a, &s, m->cell);
     } else {
-        choose(&s, m->v[F_SEVER_CONNECTIONS].s);
+        choose(&s, m->v[F_CUT_RANKS_CONNECTIONS].s);
         while ((w = worker_next(&a->workers, workers, &at)))
             cut(w, &s);
     }

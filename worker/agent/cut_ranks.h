@@ -2,8 +2,8 @@
 /* cut_ranks.h - finds the TCP connections between workers, so that each worker can shut its own:
  * then a collective that waits for a peer returns. Connections to other programs (a database, a
  * tracker) are left alone. */
-#ifndef WORKER_AGENT_DISCONNECT_H
-#define WORKER_AGENT_DISCONNECT_H
+#ifndef WORKER_AGENT_CUT_RANKS_H
+#define WORKER_AGENT_CUT_RANKS_H
 
 #include <stdint.h>
 
@@ -12,9 +12,9 @@
 struct agent;
 struct span;
 
-/* SEVER. If it asks, the agent answers with CONNECTIONS. Else it tells each worker by CUT which of
- * its sockets to shut, and to abort its communicators. */
-void disconnect_workers(struct agent *a, const struct span *m, struct slice workers);
+/* CUT_RANKS. If it asks, the agent answers with CONNECTIONS. Else it tells each worker by
+ * CUT_SOCKETS which of its sockets to shut, and to abort its communicators. */
+void cut_ranks_on_message(struct agent *a, const struct span *m, struct slice workers);
 
 /* ---- pure parts ---- */
 
@@ -26,24 +26,24 @@ struct tcp_end {
 struct tcp_row {
     struct tcp_end local, peer;
     uint64_t inode;
-    unsigned owner; /* whose socket it is; or DISCONNECT_NOBODY */
+    unsigned owner; /* whose socket it is; or CUT_RANKS_NOBODY */
     bool cut;       /* it is to be shut */
 };
 
-#define DISCONNECT_NOBODY 0u
+#define CUT_RANKS_NOBODY 0u
 
 /* One line of /proc/net/tcp or tcp6. 0: an established connection; -1: anything else. */
-MUST_USE int disconnect_parse(const char *line, struct tcp_row *row);
-#define DISCONNECT_END_SIZE 36u /* bytes of a connection in CONNECTIONS */
+MUST_USE int cut_ranks_parse(const char *line, struct tcp_row *row);
+#define CUT_RANKS_END_SIZE 36u /* bytes of a connection in CONNECTIONS */
 
 /* Appends the connection as CONNECTIONS has it. -1: memory is out. */
-MUST_USE int disconnect_write(const struct tcp_row *row, struct buf *out);
+MUST_USE int cut_ranks_write(const struct tcp_row *row, struct buf *out);
 /* Both sort for the searches below, which take no longer for many connections. */
-void disconnect_sort(struct tcp_row *row, size_t n);
-void disconnect_sort_listed(struct buf *connections);
+void cut_ranks_sort(struct tcp_row *row, size_t n);
+void cut_ranks_sort_listed(struct buf *connections);
 /* Is the other end of the connection in `connections`, which another node sent? */
-bool disconnect_is_listed(const struct tcp_row *row, struct slice connections);
+bool cut_ranks_is_listed(const struct tcp_row *row, struct slice connections);
 /* Is the other end of *row among these n rows, with another owner? */
-bool disconnect_is_between(const struct tcp_row *row, const struct tcp_row *all, size_t n);
+bool cut_ranks_is_between(const struct tcp_row *row, const struct tcp_row *all, size_t n);
 
 #endif

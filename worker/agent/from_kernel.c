@@ -134,7 +134,7 @@ static const struct handler {
     { SPAN_KILL, NULL, on_workers },
     { SPAN_STACKS, NULL, on_workers },
     { SPAN_CREDIT, NULL, on_workers },
-    { SPAN_SEVER, NULL, disconnect_workers },
+    { SPAN_CUT_RANKS, NULL, cut_ranks_on_message },
     { SPAN_DROP, on_drop, NULL },
     { SPAN_PORT, on_port, NULL },
     { SPAN_WARM, prestart_zygote, NULL },

@@ -86,7 +86,7 @@ void end_all_workers(struct agent *a);
  * has no room, and while its blob is still expected. Later messages wait behind it, unless they are
  * urgent. */
 void relay_down(struct worker *w, const struct span *head, struct slice msg);
-/* The agent's own message to a worker (CUT, SYNCED). */
+/* The agent's own message to a worker (CUT_SOCKETS, SYNCED). */
 void relay_tell(struct worker *w, const struct span *m);
 /* The socket has room again: messages that wait leave. */
 void relay_send_waiting(struct worker *w);

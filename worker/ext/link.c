@@ -122,9 +122,9 @@ static void cut(struct worker_link *l, const struct packet *p)
 
     if (span_decode(&m, p->p, p->n, &err) < 0)
         return;
-    if (m.v[F_CUT_ABORT].u64 && l->abort)
+    if (m.v[F_CUT_SOCKETS_ABORT].u64 && l->abort)
         l->abort(l->abort_arg); /* first, since NCCL logs errors about cut sockets */
-    cut_sockets(m.v[F_CUT_INODES].s);
+    cut_sockets(m.v[F_CUT_SOCKETS_INODES].s);
     note_stuck(l);
     span_release(&m);
 }
@@ -198,7 +198,7 @@ static void handle(struct worker_link *l, const struct packet *p, const struct s
     case SPAN_INTERRUPT:
         link_interrupt_came(l, head->cell);
         break;
-    case SPAN_CUT:
+    case SPAN_CUT_SOCKETS:
         cut(l, p);
         break;
     case SPAN_SYNCED:

@@ -35,7 +35,7 @@ struct worker_link {
     int earlier[2]; /* a pipe: link_limit wakes the I/O thread, whose poll would end too late */
     pthread_t thread;
     pthread_t main_thread; /* gets the SIGINT */
-    /* called on a CUT with `abort`, so that collectives of this rank return; may be NULL */
+    /* called on a CUT_SOCKETS with `abort`, so that collectives of this rank return; may be NULL */
     void (*abort)(void *arg);
     void *abort_arg;
     /* called by the I/O thread on the first DEBUG; may be NULL */

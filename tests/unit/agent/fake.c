@@ -144,8 +144,8 @@ static void wait_for_cut(struct fake *f)
     struct span m;
     char text[64];
 
-    await(f, SPAN_CUT, &p, &m);
-    snprintf(text, sizeof text, "cut %zu\n", m.v[F_CUT_INODES].s.n / 8);
+    await(f, SPAN_CUT_SOCKETS, &p, &m);
+    snprintf(text, sizeof text, "cut %zu\n", m.v[F_CUT_SOCKETS_INODES].s.n / 8);
     write_all(1, text, strlen(text));
     packet_release(&p);
 }

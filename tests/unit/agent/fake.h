@@ -18,11 +18,9 @@ bool fake_is_wanted(int argc, char **argv);
  *   blob N                the answer brings N bytes    nonsense    a packet that is none
  *   child, daemon         a process that sleeps: of its group, of a session of its own; its pid is
  *                         printed
- *   listen PORT, connect PORT   TCP; cut               wait for CUT and print how many sockets it
- *                               names
- *   stacks                answer the signal for stacks from now on
- *   oom                   the answer is an error: GPU memory ran out
- *   env NAME              print it */
+ *   listen PORT, connect PORT   TCP; cut               wait for CUT_SOCKETS and print how many
+ * sockets it names stacks                answer the signal for stacks from now on oom the answer is
+ * an error: GPU memory ran out env NAME              print it */
 int fake_main(int argc, char **argv);
 
 #endif

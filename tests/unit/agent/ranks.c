@@ -83,7 +83,7 @@ static void broadcast_reaches_all(struct kernel *k)
 static void connections_are_cut(struct kernel *k)
 {
     const uint32_t both[] = { 2, 3 };
-    const struct span ask = { .kind = SPAN_PORT, .cell = 77 }, sever = { .kind = SPAN_SEVER };
+    const struct span ask = { .kind = SPAN_PORT, .cell = 77 }, cut = { .kind = SPAN_CUT_RANKS };
     char script[64];
     unsigned port;
 
@@ -99,8 +99,8 @@ static void connections_are_cut(struct kernel *k)
     while (!kernel_told(k, "1<connected\n>1<connected\n>") && kernel_until(k, SPAN_LINES, 0))
         ;
     kernel_forget(k);
-    kernel_send(k, both, 2, &sever);
-    ok(kernel_until(k, SPAN_DONE, 0) && kernel_until(k, SPAN_DONE, 0), "SEVER tells both ends");
+    kernel_send(k, both, 2, &cut);
+    ok(kernel_until(k, SPAN_DONE, 0) && kernel_until(k, SPAN_DONE, 0), "CUT_RANKS tells both ends");
     ok(kernel_told(k, "1<cut 1\n>") &&
            strlen(k->story.p) == strlen("1<cut 1\n>[DONE]1<cut 1\n>[DONE]"),
        "of the one connection between them: %s", k->story.p);

@@ -34,10 +34,10 @@ pid_t spawn_process(const struct worker *w, const char *cwd, const struct worker
     return sim_child_of(w)->pid = ++sim->pids;
 }
 
-void disconnect_workers(struct agent *a, const struct span *m, struct slice workers)
+void cut_ranks_on_message(struct agent *a, const struct span *m, struct slice workers)
 {
     (void)a, (void)m, (void)workers;
-    sim_note("disconnect");
+    sim_note("cut ranks");
 }
 
 /* ---- processes/: worker_io.c, worker_pipes.c, zygote_io.c, stacks.c, path_probe.c, oom.c ---- */

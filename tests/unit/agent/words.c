@@ -131,13 +131,13 @@ static void many_connections_are_matched(void)
         row[i].peer.port = i % 2 ? port : 80;
         row[i].owner = (unsigned)(i % 2 + 1);
         if (i % 2 && i < n / 2)
-            rc = disconnect_write(&row[i], &ends);
+            rc = cut_ranks_write(&row[i], &ends);
     }
-    disconnect_sort(row, n);
-    disconnect_sort_listed(&ends);
+    cut_ranks_sort(row, n);
+    cut_ranks_sort_listed(&ends);
     for (size_t i = 0; rc == 0 && i < n; i++) {
-        between += disconnect_is_between(&row[i], row, n);
-        listed += disconnect_is_listed(&row[i], buf_slice(&ends));
+        between += cut_ranks_is_between(&row[i], row, n);
+        listed += cut_ranks_is_listed(&row[i], buf_slice(&ends));
     }
     ok(rc == 0 && between == n && listed == n / 4, "of many connections each finds its other end");
     buf_release(&ends);
@@ -149,32 +149,32 @@ static void connections_are_matched(void)
     struct tcp_row row[3];
     struct buf ends = BUF_INIT;
 
-    ok(disconnect_parse(
+    ok(cut_ranks_parse(
            "  0: 0100007F:1F90 0100007F:D431 01 00000000:00000000 00:00000000 00000000  0  0 111 1 0 20 4 30 10 -1",
            &row[0]) == 0 &&
            row[0].inode == 111,
        "an established connection");
-    ok(disconnect_parse(
+    ok(cut_ranks_parse(
            "  1: 0000000000000000FFFF00000100007F:D431 0000000000000000FFFF00000100007F:1F90 01 00000000:00000000 "
            "00:00000000 00000000  0  0 222 1 0 20 4 30 10 -1",
            &row[1]) == 0,
        "and its other end, as IPv6 shows it");
-    ok(disconnect_parse(
+    ok(cut_ranks_parse(
            "  2: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  0  0 333 1",
            &row[2]) < 0,
        "a listening socket is none");
     row[0].owner = 2;
     row[1].owner = 3;
-    disconnect_sort(row, 2);
+    cut_ranks_sort(row, 2);
     ok(row[0].inode == 111, "they can be sorted");
-    ok(disconnect_is_between(&row[0], row, 2), "two workers' ends belong together");
+    ok(cut_ranks_is_between(&row[0], row, 2), "two workers' ends belong together");
     row[1].owner = 2;
-    ok(!disconnect_is_between(&row[0], row, 2), "a worker's connection to itself is left alone");
-    ok(disconnect_write(&row[1], &ends) == 0 && ends.n == 36 &&
-           disconnect_is_listed(&row[0], buf_slice(&ends)),
+    ok(!cut_ranks_is_between(&row[0], row, 2), "a worker's connection to itself is left alone");
+    ok(cut_ranks_write(&row[1], &ends) == 0 && ends.n == 36 &&
+           cut_ranks_is_listed(&row[0], buf_slice(&ends)),
        "the other node's end is found the other way round");
-    ok(!disconnect_is_listed(&row[1], buf_slice(&ends)) &&
-           !disconnect_is_listed(&row[0], slice_of(ends.p, 35)),
+    ok(!cut_ranks_is_listed(&row[1], buf_slice(&ends)) &&
+           !cut_ranks_is_listed(&row[0], slice_of(ends.p, 35)),
        "its own is not, nor a torn one");
     many_connections_are_matched();
     is_int(((unsigned char)ends.p[16] << 8) + (unsigned char)ends.p[17], row[1].local.port,

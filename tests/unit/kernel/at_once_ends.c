@@ -81,11 +81,12 @@ static void connections_stay(void)
     open_with_two(&w, &clock);
     ends_call(&w, 8);
     pass(&w, 2 * NS_PER_S);
-    ok(times(&w, "send SEVER") == 2, "nodes are asked for the connections of a call that hangs");
+    ok(times(&w, "send CUT_RANKS") == 2,
+       "nodes are asked for the connections of a call that hangs");
     says_ends(&w, 8, 1);
     says_ends(&w, 8, 2);
-    ok(times(&w, "send SEVER 4 5\n") == 2 && times(&w, "send SEVER 3\n") == 2 &&
-           !times(&w, "SEVER 2"),
+    ok(times(&w, "send CUT_RANKS 4 5\n") == 2 && times(&w, "send CUT_RANKS 3\n") == 2 &&
+           !times(&w, "CUT_RANKS 2"),
        "connections of ranks that run another call are not cut, those of idle ranks are");
     world_close(&w);
     open_with_two(&w, &clock);
@@ -94,7 +95,7 @@ static void connections_stay(void)
     pass(&w, 2 * NS_PER_S);
     says_ends(&w, 7, 1);
     says_ends(&w, 7, 2);
-    ok(times(&w, "send SEVER 2 3\n") >= 2 && times(&w, "send SEVER 4 5\n") >= 2,
+    ok(times(&w, "send CUT_RANKS 2 3\n") >= 2 && times(&w, "send CUT_RANKS 4 5\n") >= 2,
        "if the other call is stopped, too, its ranks are among them: both may wait for each other");
     world_close(&w);
 }

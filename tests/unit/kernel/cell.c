@@ -256,7 +256,7 @@ static void failures(void)
     ok(in_order(&w, "publish error", "send INTERRUPT 3"),
        "then the rank that still runs is interrupted");
     pass(&w, 400 * NS_PER_MS);
-    ok(logged(&w, "send SEVER 2 3"), "a rank that does not stop is disconnected from the others");
+    ok(logged(&w, "send CUT_RANKS 2 3"), "a rank that does not stop is cut off from the others");
     pass(&w, 11 * NS_PER_S);
     ok(logged(&w, "send STACKS 3"), "a rank that still does not stop is asked for its stack");
     pass(&w, 2 * NS_PER_S);

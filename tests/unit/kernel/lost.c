@@ -329,12 +329,12 @@ static void cuts(void)
     pass(&w, 300 * NS_PER_MS);
     buf_clear(&w.log);
     pass(&w, 300 * NS_PER_MS);
-    ok(logged(&w, "send SEVER 2 3\n") && logged(&w, "send SEVER 4 5\n"),
+    ok(logged(&w, "send CUT_RANKS 2 3\n") && logged(&w, "send CUT_RANKS 4 5\n"),
        "before connections are cut, each machine is asked for the ends of its ranks' connections");
     said_connections(&w, 1, ONE TWO ONE TRACKER);
-    ok(times(&w, "send SEVER") == 2, "nothing is cut before the last machine has answered");
+    ok(times(&w, "send CUT_RANKS") == 2, "nothing is cut before the last machine has answered");
     said_connections(&w, 2, TWO ONE);
-    ok(times(&w, "send SEVER") == 4 && sent(&w, ONE TWO),
+    ok(times(&w, "send CUT_RANKS") == 4 && sent(&w, ONE TWO),
        "then each machine is told the connections between the machines");
     ok(!sent(&w, TRACKER), "a connection whose other end is at none of these ranks is not cut");
     world_close(&w);
@@ -347,12 +347,12 @@ static void cuts(void)
     buf_clear(&w.log);
     said_connections(&w, 1, ONE TWO ONE TRACKER);
     pass(&w, 1000 * NS_PER_MS);
-    ok(times(&w, "send SEVER") == 0, "a machine that has not answered yet is waited for");
+    ok(times(&w, "send CUT_RANKS") == 0, "a machine that has not answered yet is waited for");
     pass(&w, 300 * NS_PER_MS);
-    ok(times(&w, "send SEVER") == 2 && sent(&w, ONE TWO ONE TRACKER),
+    ok(times(&w, "send CUT_RANKS") == 2 && sent(&w, ONE TWO ONE TRACKER),
        "after a time limit, the cut is sent, and the silent machine gets all connections");
     said_connections(&w, 2, TWO ONE);
-    ok(times(&w, "send SEVER") == 2, "a late answer has no effect");
+    ok(times(&w, "send CUT_RANKS") == 2, "a late answer has no effect");
     world_close(&w);
 }
 
@@ -373,11 +373,11 @@ static void cuts_what_leads_to_silence(void)
         pass(&w, 300 * NS_PER_MS);
         buf_clear(&w.log);
         pass(&w, 300 * NS_PER_MS);
-        ok(times(&w, "send SEVER 2 3\n") == 1,
+        ok(times(&w, "send CUT_RANKS 2 3\n") == 1,
            silent ? "who is left is asked for its ends" : "who is left cuts what it sees");
         said_connections(&w, 1, ONE TWO ONE TRACKER);
-        is_int(times(&w, "send SEVER"), 1 + silent,
-               "the number of SEVER messages that follow is right");
+        is_int(times(&w, "send CUT_RANKS"), 1 + silent,
+               "the number of CUT_RANKS messages that follow is right");
         ok(sent(&w, TWO ONE) == silent && !sent(&w, TRACKER),
            silent
                ? "those to the silent machine are cut, but none to an address that others have, too"
@@ -426,18 +426,18 @@ static void cuts_many(void)
     struct world w;
 
     begin_cut(&w, &clock, all);
-    ok(times(&w, "send SEVER") == 3 && !times(&w, "can be cut"),
+    ok(times(&w, "send CUT_RANKS") == 3 && !times(&w, "can be cut"),
        "three machines with many connections are each sent one cut");
     ok(sent(&w, TWO ONE), "the connection between them is in it");
     world_close(&w);
     begin_cut(&w, &clock, late);
     pass(&w, 2 * NS_PER_S);
-    ok(times(&w, "send SEVER") == 3 &&
+    ok(times(&w, "send CUT_RANKS") == 3 &&
            logged(&w, "more connections between the machines than can be cut"),
        "a machine that has not answered gets as many connections as a message holds, and the user is told that there are more");
     world_close(&w);
     begin_cut(&w, &clock, most);
-    ok(times(&w, "send SEVER") == 3 &&
+    ok(times(&w, "send CUT_RANKS") == 3 &&
            logged(&w, "more connections between the machines than can be cut"),
        "a machine with more connections than a message holds is reported, too");
     world_close(&w);

@@ -251,7 +251,7 @@ def test_a_cut_with_abort_ends_a_check(fork, double):
     ranks = fork([0], **gpu(double)) + fork([1], **gpu(double, CELLSPAN_DOUBLE_NCCL="hang"))
     world = meet(ranks, nccl=True)
     ask(ranks, "check", dict(world, sizes=[8], limit_s=120))
-    repeat_until_told(ranks, "CUT", 0, {"inodes": b"", "abort": 1})
+    repeat_until_told(ranks, "CUT_SOCKETS", 0, {"inodes": b"", "abort": 1})
     told = [t.json() for t in answers(ranks)]
     assert "a rank has failed" in told[0]["error"], told
 
@@ -259,7 +259,7 @@ def test_a_cut_with_abort_ends_a_check(fork, double):
 def test_a_cut_with_abort_is_harmless_elsewhere(fork):
     ranks = fork(range(2))
     for rank in ranks:
-        rank.send("CUT", 0, {"inodes": b"", "abort": 1})
+        rank.send("CUT_SOCKETS", 0, {"inodes": b"", "abort": 1})
     assert [d.fields["status"] for d in run_on(ranks, "import torch.distributed as d; d.is_nccl_available()")] == ["ok"] * 2
 
 

@@ -322,7 +322,7 @@ def test_connections_are_cut_by_their_inodes_and_others_are_not():
     run(
         """
         a, b = socket.socketpair(); c, d = socket.socketpair()
-        tell("CUT", 0, {"inodes": os.fstat(a.fileno()).st_ino.to_bytes(8, "little")})
+        tell("CUT_SOCKETS", 0, {"inodes": os.fstat(a.fileno()).st_ino.to_bytes(8, "little")})
         b.settimeout(60)
         assert b.recv(1) == b""
         d.setblocking(False)

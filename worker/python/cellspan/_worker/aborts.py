@@ -2,7 +2,7 @@
 """Makes the collectives of other ranks return when a rank has failed. Gloo's return when their sockets are cut. NCCL's return only
 when their communicator is aborted. Another thread must do that, since the main thread is in the collective.
 
-A daemon thread, started before the first cell, waits for CUT with `abort` from the agent; until then it costs nothing.
+A daemon thread, started before the first cell, waits for CUT_SOCKETS with `abort` from the agent; until then it costs nothing.
 """
 
 from __future__ import annotations
