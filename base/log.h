@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* log.h - the log. CELLSPAN_LOG turns it on (settings_open_log()). Each line has time, process,
  * level and the part of the program (`part`). Control characters are escaped. Never log secrets or
- * the content of users' messages. */
+ * the content of users' messages. The call chooses the level. error: something is lost, or can't be
+ * done. warn: something is out of order, but all goes on. info: cells, connections, processes and
+ * their ends. debug: each request, each message, each state of a cell. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
