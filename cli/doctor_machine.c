@@ -61,27 +61,59 @@ static void check_shm(struct doctor *d)
                     (unsigned long long)(free_bytes / MIB), (unsigned long long)(all / MIB));
 }
 
-/* A folder that cellspan or Jupyter must write to. */
-static void check_folder(struct doctor *d, const char *what, const char *dir, const char *fix)
+/* Writes a few bytes there. 0, or the errno with which it failed. */
+static int try_folder(const char *dir)
 {
-    uint64_t free_bytes, all;
     char path[512];
-    int fd, failed;
+    int fd, failed = 0;
 
     snprintf(path, sizeof path, "%.480s/cellspan-doctor-XXXXXX", dir);
-    fd = mkstemp(path);
-    failed = fd < 0 || write(fd, "cellspan", 8) != 8 ? (errno ? errno : ENOSPC) : 0;
-    if (fd >= 0) {
-        (void)unlink(path);
-        close(fd);
-    }
+    if ((fd = mkstemp(path)) < 0)
+        return errno;
+    errno = ENOSPC;
+    if (write(fd, "cellspan", 8) != 8)
+        failed = errno;
+    (void)unlink(path);
+    close(fd);
+    return failed;
+}
+
+/* A folder that cellspan or Jupyter must write to, and how many bytes at least. other: what to do
+ * if it is not to be mended. */
+static void check_folder(struct doctor *d, const char *what, const char *dir, uint64_t least,
+                         const char *other)
+{
+    const int failed = try_folder(dir);
+    uint64_t free_bytes, all;
+    char fix[160];
+
+    snprintf(fix, sizeof fix, "%s, or %s",
+             failed == ENOENT                                 ? "make that folder"
+             : failed && failed != ENOSPC && failed != EDQUOT ? "allow yourself to write there"
+                                                              : "make room there",
+             other);
     if (failed)
         finding_say(d, BAD, what, fix, "%s can't be written: %s", dir, strerror(failed));
-    else if (space_of(dir, &free_bytes, &all) && free_bytes < DISK_LEAST)
+    else if (space_of(dir, &free_bytes, &all) && free_bytes < least)
         finding_say(d, BAD, what, fix, "%s has %llu MiB left", dir,
                     (unsigned long long)(free_bytes / MIB));
     else
         finding_say(d, FINE, what, NULL, "%s can be written", dir);
+}
+
+/* Where these variables say that files go. A folder that is not there is made, or passed over. */
+static void check_named_folders(struct doctor *d)
+{
+    static const char *const names[] = { "XDG_RUNTIME_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR" };
+    char other[64];
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *dir = getenv(names[i]);
+
+        snprintf(other, sizeof other, "name another folder in %s", names[i]);
+        if (dir && *dir && access(dir, F_OK) == 0)
+            check_folder(d, names[i], dir, MIB, other);
+    }
 }
 
 static void check_limit(struct doctor *d, int which, const char *what, rlim_t least,
@@ -193,11 +225,12 @@ void doctor_machine(struct doctor *d)
 
     check_own(d);
     check_shm(d);
-    check_folder(d, "temporary", tmp && *tmp ? tmp : "/tmp",
-                 "make room there, or name another folder in TMPDIR");
+    check_folder(d, "temporary", tmp && *tmp ? tmp : "/tmp", DISK_LEAST,
+                 "name another folder in TMPDIR");
     if (home && *home)
-        check_folder(d, "home folder", home,
-                     "make room there, or name other folders in IPYTHONDIR and JUPYTER_DATA_DIR");
+        check_folder(d, "home folder", home, DISK_LEAST,
+                     "name other folders in IPYTHONDIR and JUPYTER_DATA_DIR");
+    check_named_folders(d);
     check_limit(d, RLIMIT_NOFILE, "open files", FILES_LEAST,
                 "ulimit -n 65536, before Jupyter is started");
     check_limit(d, RLIMIT_NPROC, "processes", PROCESS_LEAST,

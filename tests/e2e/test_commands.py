@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 
+import processes
 import pytest
 from commands import one_line
 
@@ -238,6 +240,79 @@ def test_doctor_on_a_full_disk_says_so(cellspan, tmp_path):
     with open("/dev/full", "w") as full:
         done = subprocess.run(["cellspan", "doctor"], stdout=full, stderr=subprocess.PIPE, text=True, env=cellspan.env)
     assert done.returncode == 1 and "the output can't be written: No space left on device" in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a disk")
+def test_doctor_names_each_folder_that_is_full_and_what_to_do(cellspan, tmp_path):
+    """Each of them alone: the next start of a kernel would fail there."""
+    full = tmp_path / "full"
+    full.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=1777", "none", str(full)], check=True)
+    try:
+        with contextlib.suppress(OSError), open(full / "fills", "wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+        for name, what in ("TMPDIR", "temporary"), ("HOME", "home"), ("XDG_RUNTIME_DIR",) * 2, ("JUPYTER_RUNTIME_DIR",) * 2, ("IPYTHONDIR",) * 2:
+            code, out, err = cellspan("doctor", "--python", sys.executable, **{name: str(full)})
+            assert code == 1 and "%s can't be written: No space left on device\n" % full in findings((code, out), "bad")[what] + "\n", (name, out)
+            assert re.search(r"^ +-> make room there, or name (an)?other folders? in ", out, re.M), out
+            assert os.listdir(full) == ["fills"]
+    finally:
+        subprocess.run(["umount", str(full)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "none", str(full)], check=True)
+    try:
+        out = cellspan("doctor", "--python", sys.executable, TMPDIR=str(full))[1]
+        assert "can't be written: Read-only file system\n" in out and "-> allow yourself to write there, or name another folder in TMPDIR" in out, out
+    finally:
+        subprocess.run(["umount", str(full)], check=True)
+    assert "-> make that folder, or name other folders" in cellspan("doctor", "--python", sys.executable, HOME=str(tmp_path / "none"))[1]
+
+
+def test_doctor_without_any_settings_of_the_user(cellspan, tmp_path):
+    """No home folder, no config of Jupyter or IPython, no folder that a variable names."""
+    env = {"PATH": cellspan.env["PATH"], processes.MARKER: cellspan.marker}
+    program = shutil.which("cellspan")
+    for more in {}, {"HOME": ""}, {"HOME": str(tmp_path), "XDG_CONFIG_HOME": "/dev/null", "JUPYTER_CONFIG_DIR": "/no/such", "XDG_RUNTIME_DIR": "/no/such", "IPYTHONDIR": "/no/such"}:
+        done = subprocess.run([program, "doctor", "--python", sys.executable], env=dict(env, **more), cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        assert done.stderr == "" and {"Python", "settings", "temporary", "programs"} <= set(findings((0, done.stdout), "ok")), done
+        assert "/no/such" not in done.stdout, done.stdout
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
+def test_folders_that_are_left_are_no_kernels(cellspan, tmp_path):
+    """Of kernels that have ended, of other users, and what only has such a name."""
+    left = tmp_path / "run"
+    left.mkdir()
+    (left / "cellspan-99999-deadbeef").mkdir()
+    (left / "cellspan-99999-deadbeef" / "lock").touch()
+    (left / "cellspan-1-deadbeef").mkdir()
+    os.chown(left / "cellspan-1-deadbeef", 65534, 65534)
+    (left / "cellspan-99997-deadbeef").symlink_to("/etc")
+    (left / "cellspan-99996-deadbeef").touch()
+    places = dict(TMPDIR=str(left), XDG_RUNTIME_DIR=str(left))
+    code, out, err = cellspan("ps", "--json", **places)
+    assert code == 0 and err == "" and not {1, 99996, 99997, 99999} & {one["pid"] for one in json.loads(out)}, (out, err)
+    out = cellspan("doctor", "--python", sys.executable, **places)[1]
+    assert "does not answer" not in out and "deadbeef" not in out, out
+    for pid in 1, 99996, 99997, 99999:
+        assert cellspan("stop", pid, **places)[0] == 1
+    assert len(os.listdir(left)) == 4
+
+
+def test_a_kernel_that_was_killed_is_gone_for_all_commands(cellspan, named):
+    """Also before its parent has asked for its end, and though its files are there."""
+    nb, path = named
+    nb.ok("%%distribute -n 2\n1")
+    pid = nb.pid
+    os.kill(pid, signal.SIGKILL)
+    assert nb.until(lambda: listed(cellspan, pid) is None)
+    out = cellspan("doctor", "--python", sys.executable)[1]
+    assert str(pid) not in out, out
+    for command in "stop", "logs":
+        for word in str(pid), path:
+            one_line(cellspan(command, word), word, "cellspan ps")
+    nb.close()
+    assert nb.left == []
 
 
 def test_doctor_on_another_place_compares_it_with_here(cellspan):
