@@ -84,7 +84,7 @@ struct plan_defaults {
     char *on;                             /* "": here; of a group whose ranks are nowhere yet */
     unsigned n, n_most;                   /* of a group that has no size yet; any group's */
     uint64_t timeout_ns, timeout_most_ns; /* of %%distribute and scripts */
-    uint64_t grace_ns, grace_most_ns;
+    uint64_t grace_ns, grace_most_ns;     /* of any cell; not 0: CELLSPAN_GRACE=0 is 1 ns */
 };
 
 /* Is the cell for cellspan? It is if its first line that is neither blank nor a comment is a

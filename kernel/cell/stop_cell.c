@@ -22,7 +22,6 @@
 /* a second interrupt kills the ranks; an earlier one is a double click and is ignored */
 #define SECOND_INTERRUPT_NS (1 * NS_PER_S)
 #define STACKS_NS           (1500 * NS_PER_MS) /* time limit for stacks to arrive */
-#define GRACE_NS            (10 * NS_PER_S)    /* the default of --grace */
 /* added to the grace time for ranks that are formatting a traceback */
 #define TRACEBACK_NS (10 * NS_PER_S)
 /* from the signal to SIGKILL, for a script; torchrun waits as long */
@@ -53,9 +52,8 @@ static uint64_t within(uint64_t said_ns, uint64_t setting_ns, uint64_t most_ns)
 static uint64_t grace(const struct cell *c)
 {
     const struct plan_defaults *d = &c->nb->config.cells;
-    const uint64_t ns = within(c->plan.grace_ns, d->grace_ns, d->grace_most_ns);
 
-    return ns ? ns : GRACE_NS;
+    return within(c->plan.grace_ns, d->grace_ns, d->grace_most_ns);
 }
 
 static uint64_t timeout(const struct cell *c)

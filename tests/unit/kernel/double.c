@@ -302,6 +302,7 @@ struct dispatch_config world_config = { .python = "python3",
                                         .run_id = "run",
                                         .status = true,
                                         .code = true,
+                                        .cells = { .grace_ns = 10 * NS_PER_S },
                                         .hang_notice_ns = 60 * NS_PER_S };
 
 void world_open(struct world *w, struct clock *clock)
