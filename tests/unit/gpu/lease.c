@@ -9,6 +9,7 @@
 #include "base/process.h"
 #include "tests/unit/gpu/stage.h"
 #include "worker/agent/gpu/lease.h"
+#include "worker/agent/gpu/lease_holders.h"
 
 #define UUID "GPU-a0011234-0000-4000-8000-0123456789ab"
 
@@ -52,6 +53,36 @@ static void end(pid_t pid)
 {
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
+}
+
+static bool is_listed(const json_t *told, pid_t pid)
+{
+    const json_t *lease = json_object_get(json_object_get(told, "leases"), UUID), *one;
+    size_t i;
+
+    json_array_foreach (json_object_get(lease, "holders"), i, one)
+        if (json_integer_value(json_object_get(one, "pid")) == pid &&
+            json_integer_value(json_object_get(one, "uid")) == getuid())
+            return true;
+    return false;
+}
+
+static void holders_are_listed(void)
+{
+    const pid_t pid = other(true, "one.ipynb"), second = other(true, "two.ipynb");
+    json_t *told = lease_holders_list();
+
+    ok(is_listed(told, pid) && is_listed(told, second), "who holds it is listed, by the system");
+    json_decref(told);
+    end(pid);
+    told = lease_holders_list();
+    ok(!is_listed(told, pid) && is_listed(told, second), "until it ends");
+    json_decref(told);
+    end(second);
+    told = lease_holders_list();
+    ok(told && json_object_size(json_object_get(told, "leases")) == 0,
+       "what nobody holds is no lease");
+    json_decref(told);
 }
 
 static enum lease_result take(int folder, bool share, int *fd)
@@ -245,6 +276,7 @@ int main(void)
     folder = lease_folder(&err);
     ok(folder >= 0, "the folder is made: %s", err.text);
     death_gives_back(folder);
+    holders_are_listed();
     sharing_must_be_asked_for(folder);
     traps_are_avoided(&s, folder);
     removed_files_are_replaced(folder);

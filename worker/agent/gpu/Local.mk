@@ -16,6 +16,7 @@ worker_agent_gpu_libgpu_a_SOURCES = \
 	worker/agent/gpu/nvml_headers.c \
 	worker/agent/gpu/lease.h worker/agent/gpu/lease.c \
 	worker/agent/gpu/inherited_mask.c \
+	worker/agent/gpu/lease_holders.h worker/agent/gpu/lease_holders.c \
 	worker/agent/gpu/nvml.h worker/agent/gpu/nvml.c \
 	worker/agent/gpu/probe.h worker/agent/gpu/probe.c \
 	worker/agent/gpu/readings.c \

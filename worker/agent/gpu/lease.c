@@ -51,14 +51,21 @@ static int check_folder(int fd, const char *path, struct err *err)
 }
 
 /* Does not change the mode of an existing folder: the user may have named it by mistake. */
-static int open_folder(const char *path, struct err *err)
+static int make_folder(const char *path)
 {
     /* the folder must be open to other users from its first moment on */
     const mode_t mask = umask(0);
-    int fd = mkdir(path, FOLDER_MODE);
+    const int rc = mkdir(path, FOLDER_MODE);
 
     (void)umask(mask);
-    if (fd < 0 && errno != EEXIST)
+    return rc < 0 && errno != EEXIST ? -1 : 0;
+}
+
+static int open_folder(const char *path, bool make, struct err *err)
+{
+    int fd;
+
+    if (make && make_folder(path) < 0)
         return err_set(err, "%s, where GPUs are leased, can't be made: %s", path, strerror(errno));
     if ((fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
         return err_set(
@@ -72,17 +79,31 @@ static int open_folder(const char *path, struct err *err)
     return -1;
 }
 
-int lease_folder(struct err *err)
+static const char *folder_path(void)
 {
     const char *set = setting_text(SETTING_GPU_LEASES);
     struct stat s;
 
     if (set)
-        return open_folder(set, err);
+        return set;
     /* All users must choose the same folder, so the choice must not depend on their rights. */
     if (stat("/dev/shm", &s) == 0 && S_ISDIR(s.st_mode) && (s.st_mode & S_IWOTH))
-        return open_folder("/dev/shm/" NAME, err);
-    return open_folder("/tmp/" NAME, err);
+        return "/dev/shm/" NAME;
+    return "/tmp/" NAME;
+}
+
+int lease_folder(struct err *err)
+{
+    return open_folder(folder_path(), true, err);
+}
+
+int lease_folder_look(struct err *err)
+{
+    const char *path = folder_path();
+
+    if (access(path, F_OK) < 0 && errno == ENOENT)
+        return LEASE_NO_FOLDER;
+    return open_folder(path, false, err);
 }
 
 bool lease_folder_is_there(int folder)
@@ -304,20 +325,32 @@ static void clean(char *text)
             *text = '?';
 }
 
-bool lease_holder(int folder, const char *uuid, bool share, char out[static LEASE_HOLDER])
+bool lease_look(int folder, const char *uuid, bool share, struct lease_state *out)
 {
     int fd = is_name(uuid) ? open_file(folder, uuid, false) : -1;
-    bool held = false;
+    struct stat s;
     ssize_t n;
 
-    out[0] = '\0';
-    if (fd >= 0 && is_plain(fd) && (held = is_locked(fd, share))) {
-        n = pread(fd, out, LEASE_HOLDER - 1, 0);
-        out[n > 0 ? n : 0] = '\0';
-        clean(out);
-        if (!out[0])
-            snprintf(out, LEASE_HOLDER, "somebody");
+    *out = (struct lease_state){ .held = false };
+    if (fd >= 0 && is_plain(fd) && fstat(fd, &s) == 0 && (out->held = is_locked(fd, share))) {
+        n = pread(fd, out->said, LEASE_HOLDER - 1, 0);
+        out->said[n > 0 ? n : 0] = '\0';
+        clean(out->said);
+        if (!out->said[0])
+            snprintf(out->said, LEASE_HOLDER, "somebody");
+        out->device = s.st_dev;
+        out->file = s.st_ino;
+        out->written = s.st_mtime;
     }
     fd_close(&fd);
-    return held;
+    return out->held;
+}
+
+bool lease_holder(int folder, const char *uuid, bool share, char out[static LEASE_HOLDER])
+{
+    struct lease_state state;
+
+    (void)lease_look(folder, uuid, share, &state);
+    memcpy(out, state.said, LEASE_HOLDER);
+    return state.held;
 }

@@ -6,6 +6,8 @@
 #define WORKER_AGENT_GPU_LEASE_H
 
 #include <stdbool.h>
+#include <sys/types.h>
+#include <time.h>
 
 #include "base/err.h"
 
@@ -14,6 +16,9 @@
 /* Opens the folder, or makes it: $CELLSPAN_GPU_LEASES, else
  * /dev/shm/cellspan-gpu, else /tmp/cellspan-gpu. -1: *err says what is wrong, and the fix. */
 int lease_folder(struct err *err);
+/* Opens it if it is there, for somebody who only looks. LEASE_NO_FOLDER: nobody has made it. */
+#define LEASE_NO_FOLDER (-2)
+int lease_folder_look(struct err *err);
 bool lease_folder_is_there(int folder); /* false: it was removed; open it again */
 
 enum lease_result { LEASE_TAKEN, LEASE_HELD, LEASE_FAILED };
@@ -31,8 +36,19 @@ MUST_USE int lease_keep(int folder, const char *uuid, bool share, const char *wh
                         struct err *err);
 void lease_release(int *fd); /* fine for -1 */
 
-/* Who holds it now: "alice (pid 4711, since 14:03)". Does not take it. false: nobody. share: only
- * holders that don't share it count. Our own leases count, too. */
+/* What can be seen of a lease without taking it. */
+struct lease_state {
+    bool held;
+    char said[LEASE_HOLDER]; /* what the file says of its holder; any user may have written it */
+    dev_t device;            /* the file */
+    ino_t file;
+    time_t written; /* the file */
+};
+
+/* Fills *out. false: nobody holds it. share: only holders that don't share it count. Our own leases
+ * count, too. */
+bool lease_look(int folder, const char *uuid, bool share, struct lease_state *out);
+/* Who holds it now: "alice (pid 4711, since 14:03)". false: nobody. As lease_look(). */
 bool lease_holder(int folder, const char *uuid, bool share, char out[static LEASE_HOLDER]);
 
 #endif

@@ -12,15 +12,18 @@
 #include "base/cmdline.h"
 #include "base/process.h"
 #include "base/settings.h"
+#include "worker/agent/gpu/lease_holders.h"
 #include "worker/agent/gpu/probe.h"
 
 struct options {
-    bool help, version, serve;
+    bool help, version, serve, cards;
 };
 
 static const struct cmdline_row rows[] = {
     { "serve", NULL, "answer an agent's questions; standard input is a socket to it",
       offsetof(struct options, serve) },
+    { "cards", NULL, "print a line each: the leases and who holds them, all GPUs, their use",
+      offsetof(struct options, cards) },
     { "version", NULL, "print the version", offsetof(struct options, version) },
     { "help", NULL, "this text", offsetof(struct options, help) },
     { NULL, NULL, NULL, 0 },
@@ -35,19 +38,43 @@ static int print_help(void)
     return 0;
 }
 
-static int print(const char *ask)
+static int print(struct gpu_driver *d, const char *visible, const char *ask)
 {
-    struct gpu_driver d;
     struct buf out = BUF_INIT;
-    int rc;
+    const int rc = probe_answer(d, visible, slice_text(ask), &out);
 
-    driver_init(&d);
-    rc = probe_answer(&d, getenv("CUDA_VISIBLE_DEVICES"), slice_text(ask), &out);
-    driver_release(&d);
     if (rc == 0)
         fputs(out.p, stdout);
     buf_release(&out);
     return rc < 0;
+}
+
+/* The GPUs that ranks could get. */
+static int print_list(void)
+{
+    struct gpu_driver d;
+    int rc;
+
+    driver_init(&d);
+    rc = print(&d, getenv("CUDA_VISIBLE_DEVICES"), "{\"ask\":\"list\"}");
+    driver_release(&d);
+    return rc;
+}
+
+/* For `cellspan ps --all`. The leases come first: the driver may hang. */
+static int print_cards(void)
+{
+    struct gpu_driver d;
+    json_t *leases = lease_holders_list();
+    int rc = !leases || json_dumpf(leases, stdout, JSON_COMPACT) < 0 || puts("") < 0 ||
+             fflush(stdout) != 0;
+
+    driver_init(&d);
+    rc = rc || print(&d, NULL, "{\"ask\":\"list\"}") ||
+         print(&d, NULL, "{\"ask\":\"read\",\"workers\":[]}");
+    driver_release(&d);
+    json_decref(leases);
+    return rc;
 }
 
 static bool is_socket(int fd)
@@ -60,7 +87,7 @@ static bool is_socket(int fd)
 
 int main(int argc, char **argv)
 {
-    struct options o = { false, false, false };
+    struct options o = { 0 };
     struct err err = { "" };
 
     settings_open_log("gpus");
@@ -74,8 +101,10 @@ int main(int argc, char **argv)
         return print_help();
     if (o.version)
         return puts("cellspan-gpus " CELLSPAN_VERSION) < 0;
+    if (o.cards)
+        return print_cards();
     if (!o.serve)
-        return print("{\"ask\": \"list\"}");
+        return print_list();
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGUSR1, SIG_IGN); /* notices, which the agent takes */
     (void)signal(SIGUSR2, SIG_IGN);

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* lease_holders.c - see lease_holders.h. A lock of an open file description has no process in
+ * /proc/locks. But the system lists the locks of each descriptor of a process, with the file that
+ * is locked, in /proc/PID/fdinfo. That is read, and no file that a user could have put there. */
+#include "worker/agent/gpu/lease_holders.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sys/sysmacros.h>
+#endif
+
+#include "base/path.h"
+#include "base/process.h"
+#include "worker/agent/gpu/gpu_list.h"
+#include "worker/agent/gpu/lease.h"
+
+#define INFO_MAX 4096u /* bytes of a descriptor's information that are read */
+
+struct held_lease {
+    char uuid[GPU_TEXT];
+    struct lease_state state;
+    json_t *holders; /* owned */
+};
+
+struct all_held {
+    struct held_lease *of; /* owned, n of them; room for GPUS_MAX */
+    size_t n;
+};
+
+static void release(struct all_held *all)
+{
+    for (size_t i = 0; i < all->n; i++)
+        json_decref(all->of[i].holders);
+    free(all->of);
+}
+
+/* Others may have put any number of files there: no more are read than a machine has GPUs. */
+static int find_held(struct all_held *all, int folder)
+{
+    DIR *dir = fdopendir(folder);
+    struct dirent *entry;
+    int rc = dir && (all->of = calloc(GPUS_MAX, sizeof *all->of)) ? 0 : -1;
+
+    while (rc == 0 && all->n < GPUS_MAX && (entry = readdir(dir))) {
+        struct held_lease *one = &all->of[all->n];
+
+        if (strlen(entry->d_name) >= sizeof one->uuid ||
+            !lease_look(dirfd(dir), entry->d_name, false, &one->state))
+            continue;
+        snprintf(one->uuid, sizeof one->uuid, "%s", entry->d_name);
+        rc = (one->holders = json_array()) ? 0 : -1;
+        all->n += rc == 0;
+    }
+    if (dir)
+        closedir(dir);
+    else
+        fd_close(&folder);
+    return rc;
+}
+
+static struct held_lease *named(const struct all_held *all, const char *uuid)
+{
+    for (size_t i = 0; i < all->n; i++)
+        if (strcmp(all->of[i].uuid, uuid) == 0)
+            return &all->of[i];
+    return NULL;
+}
+
+/* Has this descriptor a lock on the file of the lease? The lines of locks are
+ * "lock: 1: OFDLCK ADVISORY WRITE -1 00:1b:4711 0 EOF", the device in hexadecimal. */
+static bool has_lock(const char *path, const struct lease_state *state)
+{
+    char text[INFO_MAX + 1], want[64];
+
+    text[file_start(path, text, INFO_MAX).n] = '\0';
+    snprintf(want, sizeof want, " %02x:%02x:%llu ", major(state->device), minor(state->device),
+             (unsigned long long)state->file);
+    for (const char *line = strstr(text, "lock:"); line; line = strstr(line + 1, "lock:")) {
+        const char *at = strstr(line, want);
+
+        if (at && at < line + strcspn(line, "\n"))
+            return true;
+    }
+    return false;
+}
+
+/* Whose process it is. (The owner of its folder in /proc is root if it may not be traced.) */
+static json_t *uid_of(long pid)
+{
+    char path[64], text[INFO_MAX + 1];
+    const char *uid;
+
+    snprintf(path, sizeof path, "/proc/%ld/status", pid);
+    text[file_start(path, text, INFO_MAX).n] = '\0';
+    uid = strstr(text, "\nUid:");
+    return uid ? json_integer(strtol(uid + strlen("\nUid:"), NULL, 10)) : json_null();
+}
+
+static int add_holder(struct held_lease *one, long pid)
+{
+    char path[64], comm[64];
+    json_t *last = json_array_get(one->holders, json_array_size(one->holders) - 1);
+
+    if (json_integer_value(json_object_get(last, "pid")) == pid)
+        return 0; /* a script's rank has the lock once more */
+    snprintf(path, sizeof path, "/proc/%ld/comm", pid);
+    comm[file_start(path, comm, sizeof comm - 1).n] = '\0';
+    comm[strcspn(comm, "\n")] = '\0';
+    return json_array_append_new(one->holders,
+                                 json_pack("{s:I, s:o, s:o*}", "pid", (json_int_t)pid, "uid",
+                                           uid_of(pid), "comm", json_string(comm)));
+}
+
+/* The descriptors whose file has the name of a lease are looked at closely: no other is touched. */
+static int look_at(const struct all_held *all, long pid)
+{
+    char path[64], to[4096];
+    struct dirent *entry;
+    DIR *dir;
+    int rc = 0;
+
+    snprintf(path, sizeof path, "/proc/%ld/fd", pid);
+    dir = opendir(path);
+    while (dir && rc == 0 && (entry = readdir(dir))) {
+        const ssize_t n = readlinkat(dirfd(dir), entry->d_name, to, sizeof to - 1);
+        struct held_lease *one;
+
+        to[n > 0 ? n : 0] = '\0';
+        if (to[0] != '/' || !(one = named(all, path_name(to))))
+            continue;
+        snprintf(path, sizeof path, "/proc/%ld/fdinfo/%.20s", pid, entry->d_name);
+        if (has_lock(path, &one->state))
+            rc = add_holder(one, pid);
+    }
+    if (dir)
+        closedir(dir);
+    return rc;
+}
+
+static int find_holders(const struct all_held *all)
+{
+    DIR *dir = all->n ? opendir("/proc") : NULL;
+    struct dirent *entry;
+    int rc = 0;
+
+    while (dir && rc == 0 && (entry = readdir(dir))) {
+        const long pid = strtol(entry->d_name, NULL, 10);
+
+        rc = pid > 0 ? look_at(all, pid) : 0;
+    }
+    if (dir)
+        closedir(dir);
+    return rc;
+}
+
+/* When the file was written, which any user can do, and change; but no holder has had the lease for
+ * longer than it has run. */
+static time_t since(const struct held_lease *one)
+{
+    const time_t now = time(NULL);
+    time_t first = now;
+    json_t *holder;
+    uint64_t age_ns;
+    size_t i;
+
+    json_array_foreach (one->holders, i, holder) {
+        const long pid = (long)json_integer_value(json_object_get(holder, "pid"));
+
+        if (process_age(pid, &age_ns) && now - (time_t)(age_ns / NS_PER_S) < first)
+            first = now - (time_t)(age_ns / NS_PER_S);
+    }
+    if (i && one->state.written < first)
+        return first;
+    return one->state.written < now ? one->state.written : now;
+}
+
+static json_t *to_json(const struct all_held *all)
+{
+    json_t *list = json_object();
+    int rc = list ? 0 : -1;
+
+    for (size_t i = 0; rc == 0 && i < all->n; i++)
+        rc = json_object_set_new(list, all->of[i].uuid,
+                                 json_pack("{s:s, s:I, s:O}", "said", all->of[i].state.said,
+                                           "since", (json_int_t)since(&all->of[i]), "holders",
+                                           all->of[i].holders));
+    if (rc == 0)
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
+json_t *lease_holders_list(void)
+{
+    struct all_held all = { NULL, 0 };
+    struct err err = { "" };
+    const int folder = lease_folder_look(&err);
+    json_t *list = NULL;
+
+    if (folder < 0 || (find_held(&all, folder) == 0 && find_holders(&all) == 0))
+        list = to_json(&all);
+    release(&all);
+    return list ? json_pack("{s:o, s:s?}", "leases", list, "why", err.text[0] ? err.text : NULL)
+                : NULL;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* lease_holders.h - which processes hold the leases of a machine's GPUs, for `cellspan ps --all`.
+ */
+#ifndef WORKER_AGENT_GPU_LEASE_HOLDERS_H
+#define WORKER_AGENT_GPU_LEASE_HOLDERS_H
+
+#include <jansson.h>
+
+#include "base/err.h"
+
+/* {"leases": {uuid: {"said", "since", "holders": [{"pid", "uid", "comm"}]}}, "why"}: those that
+ * somebody holds. said: what the file says, which any user may have written. since: in seconds
+ * since 1970, also from the file, but not before a holder was started. holders: what the system
+ * says, which nobody can plant; of processes that we may not look at, none. why: null, or why there
+ * is nothing. NULL: memory is out. */
+json_t *lease_holders_list(void);
+
+#endif
