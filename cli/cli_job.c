@@ -412,7 +412,8 @@ static int cli_job_start(struct cli_job *j, const struct python_interpreter *pyt
         !(j->stuck = loop_timer(j->loop, LOOP_OFF, 0, stuck, j, err)) ||
         kernel_start(j, python, err) < 0)
         return -1;
-    return (j->client = client_create(j->loop, &j->connection, message, j, err)) ? 0 : -1;
+    return (j->client = client_create(j->loop, &j->connection, CLIENT_ALL, message, j, err)) ? 0
+                                                                                             : -1;
 }
 
 static void cli_job_end(struct cli_job *j)

@@ -83,8 +83,8 @@ static int channel_open(struct client *c, enum client_channel channel, const str
     return (s->watch = loop_zmq(c->loop, s->socket, readable, s, err)) ? 0 : -1;
 }
 
-struct client *client_create(struct loop *loop, const struct connection *to, client_message_f f,
-                             void *arg, struct err *err)
+struct client *client_create(struct loop *loop, const struct connection *to, unsigned channels,
+                             client_message_f f, void *arg, struct err *err)
 {
     struct client *c = calloc(1, sizeof *c);
 
@@ -103,7 +103,7 @@ struct client *client_create(struct loop *loop, const struct connection *to, cli
         goto undo;
     }
     for (unsigned i = 0; i < CLIENT_CHANNELS; i++)
-        if (channel_open(c, (enum client_channel)i, to, err) < 0)
+        if ((channels & 1u << i) && channel_open(c, (enum client_channel)i, to, err) < 0)
             goto undo;
     return c;
 undo:
@@ -118,7 +118,8 @@ void client_destroy(struct client *c)
     for (unsigned i = 0; i < CLIENT_CHANNELS; i++) {
         watch_stop(c->channel[i].watch);
         inbox_release(&c->channel[i].inbox);
-        zmq_close(c->channel[i].socket);
+        if (c->channel[i].socket)
+            zmq_close(c->channel[i].socket);
     }
     if (c->context)
         while (zmq_ctx_term(c->context) < 0 && errno == EINTR)

@@ -3,6 +3,8 @@
 #ifndef CLI_CLIENT_H
 #define CLI_CLIENT_H
 
+#include <limits.h>
+
 #include "base/loop/loop.h"
 #include "base/slice.h"
 #include "kernel/jupyter/connection.h"
@@ -16,9 +18,10 @@ enum client_channel { CLIENT_SHELL, CLIENT_CONTROL, CLIENT_IOPUB, CLIENT_STDIN, 
 typedef void (*client_message_f)(void *arg, enum client_channel channel, struct request *m,
                                  bool ours);
 
-/* Connects; the kernel may bind later. */
-struct client *client_create(struct loop *loop, const struct connection *c, client_message_f f,
-                             void *arg, struct err *err);
+#define CLIENT_ALL UINT_MAX
+/* Connects; the kernel may bind later. channels: bits 1u << CLIENT_…, the others are not used. */
+struct client *client_create(struct loop *loop, const struct connection *c, unsigned channels,
+                             client_message_f f, void *arg, struct err *err);
 void client_destroy(struct client *c); /* NULL is fine; what was sent has half a second to leave */
 /* On any but CLIENT_IOPUB; content is a JSON object as text. */
 MUST_USE int client_send(struct client *c, enum client_channel channel, const char *type,

@@ -35,7 +35,7 @@ static void check_kernels(struct doctor *d)
     struct err err = { "" };
     unsigned fine = 0;
 
-    if (kernels_find(&k, &err) < 0) {
+    if (kernels_find(&k, false, &err) < 0) {
         finding_say(d, NOTE, "kernels", NULL, "%s", err.text);
         return;
     }

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -174,17 +173,23 @@ static char *notebook_of(pid_t pid, const char *file)
     return found;
 }
 
-static bool is_mine(pid_t pid)
+/* Whose process it is. (The owner of its folder in /proc is root if it may not be traced, which any
+ * user's program can see to.) false: it has ended. */
+static bool read_uid(pid_t pid, uid_t *uid)
 {
-    char path[64];
-    struct stat st;
+    char path[64], text[4096];
+    const char *line;
 
-    snprintf(path, sizeof path, "/proc/%ld", (long)pid);
-    return stat(path, &st) == 0 && st.st_uid == geteuid();
+    snprintf(path, sizeof path, "/proc/%ld/status", (long)pid);
+    text[file_start(path, text, sizeof text - 1).n] = '\0';
+    if (!(line = strstr(text, "\nUid:")))
+        return false;
+    *uid = (uid_t)strtoul(line + strlen("\nUid:"), NULL, 10);
+    return true;
 }
 
 /* 1: *k is a kernel; 0: the process is something else; -1: memory is out. */
-static int read_kernel(pid_t pid, struct running_kernel *k)
+static int read_kernel(pid_t pid, bool all, struct running_kernel *k)
 {
     size_t n;
     char *words = NULL;
@@ -193,7 +198,8 @@ static int read_kernel(pid_t pid, struct running_kernel *k)
     int rc = 0;
 
     *k = (struct running_kernel){ .pid = pid };
-    if (is_mine(pid) && words_of(pid, "cmdline", &words, &n) < 0)
+    if (read_uid(pid, &k->uid) && (all || k->uid == geteuid()) &&
+        words_of(pid, "cmdline", &words, &n) < 0)
         return -1;
     if (!words || strcmp(path_name(words), PROGRAM) != 0 || !stat_of(pid, &state, &k->start)) {
         free(words);
@@ -236,7 +242,7 @@ static int older_first(const void *a, const void *b)
     return x->pid < y->pid ? -1 : x->pid > y->pid;
 }
 
-int kernels_find(struct kernels *k, struct err *err)
+int kernels_find(struct kernels *k, bool all, struct err *err)
 {
     DIR *dir = opendir("/proc");
     struct dirent *entry;
@@ -247,7 +253,7 @@ int kernels_find(struct kernels *k, struct err *err)
     while (rc == 0 && (entry = readdir(dir))) {
         const long pid = strtol(entry->d_name, NULL, 10);
         struct running_kernel one;
-        const int found = pid > 0 ? read_kernel((pid_t)pid, &one) : 0;
+        const int found = pid > 0 ? read_kernel((pid_t)pid, all, &one) : 0;
 
         rc = found < 0 ? -1 : 0;
         if (found > 0 && (rc = add(k, &one)) < 0)

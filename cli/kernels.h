@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* kernels.h - the kernels of this user that run on this machine, and questions to one of them. */
+/* kernels.h - the kernels that run on this machine, and questions to one of them. */
 #ifndef CLI_KERNELS_H
 #define CLI_KERNELS_H
 
@@ -14,6 +14,7 @@
 /* ---- kernels.c ---- */
 struct running_kernel {
     pid_t pid;
+    uid_t uid;        /* whose it is */
     char *notebook;   /* owned: the notebook's path, or the command of `cellspan run`; never NULL */
     char *file;       /* owned: its connection file; NULL: none was given */
     uint64_t start;   /* when it was started: in ticks since the machine's */
@@ -29,9 +30,9 @@ struct kernels {
 
 #define KERNELS_INIT { NULL, 0, 0 }
 
-/* Fills *k from /proc. Processes of other users, and programs that are no kernel of cellspan's, are
- * left out. -1: there is no /proc, or memory is out. */
-MUST_USE int kernels_find(struct kernels *k, struct err *err);
+/* Fills *k from /proc. Programs that are no kernel of cellspan's are left out, and without `all`
+ * processes of other users. -1: there is no /proc, or memory is out. */
+MUST_USE int kernels_find(struct kernels *k, bool all, struct err *err);
 void kernels_release(struct kernels *k);
 /* The kernel that a word means: a pid, the notebook's path, or its file name, if only one kernel
  * has it. NULL: *err says what there is. Borrowed from k. */
@@ -39,6 +40,19 @@ const struct running_kernel *kernels_named(const struct kernels *k, const char *
                                            struct err *err);
 /* Has it not ended yet? (One that has may wait for its parent, or another process has its pid.) */
 bool kernel_runs(const struct running_kernel *k);
+
+/* ---- kernel_overview.c ---- */
+/* What a kernel says of what it does, with all that can be seen of it from outside. */
+struct overview {
+    char *name;      /* owned: the notebook's, as valid UTF-8 */
+    json_t *content; /* owned; "error": it did not answer */
+};
+
+/* Asks all of them at once, each by a process of its owner; and, unless it is NULL, what the
+ * machine says of its GPUs (cards.h), for json_decref(). The n overviews, for overviews_free().
+ * NULL: memory is out. */
+struct overview *overviews_ask(const struct kernels *k, json_t **cards, struct err *err);
+void overviews_free(struct overview *of, size_t n); /* NULL is fine */
 
 /* ---- kernel_question.c ---- */
 /* Sends a request on the control channel and waits for the reply of this type, at most so long.

@@ -10,205 +10,119 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
-#include "base/process.h"
-#include "base/utf8.h"
+#include "base/settings_files.h"
 #include "cli/kernels.h"
+#include "cli/ps_table.h"
 
 #define ANSWER_NS (3 * NS_PER_S) /* until a kernel has said what runs */
 /* while a kernel shows what was printed: it waits 10 s for a node that does not answer */
 #define SILENCE_NS (30 * NS_PER_S)
 #define END_NS     (15 * NS_PER_S) /* until a kernel has ended by itself */
 #define KILL_NS    (5 * NS_PER_S)  /* until one that got SIGTERM has */
-#define SHOWN      44              /* characters of a notebook's path in the table */
 
 /* ---- ps ---- */
 
 struct ps {
-    bool json, help;
+    bool all, json, help;
 };
 
 const struct cmdline_row ps_rows[] = {
-    { "json", NULL, "print a JSON array with all that is known, for programs",
-      offsetof(struct ps, json) },
+    { "all", NULL, "also who holds which GPU, and for root the notebooks of all users",
+      offsetof(struct ps, all) },
+    { "json", NULL, "print JSON with all that is known, for programs", offsetof(struct ps, json) },
     { "help", NULL, "this text", offsetof(struct ps, help) },
     { NULL, NULL, NULL, 0 },
 };
 
-/* "0:12", "1:02:03", "3 days" */
-static const char *time_text(char out[static 24], uint64_t seconds)
+static json_t *array_of(const struct overview *of, size_t n)
 {
-    if (seconds < 3600)
-        snprintf(out, 24, "%u:%02u", (unsigned)(seconds / 60), (unsigned)(seconds % 60));
-    else if (seconds < 172800)
-        snprintf(out, 24, "%u:%02u:%02u", (unsigned)(seconds / 3600), (unsigned)(seconds / 60 % 60),
-                 (unsigned)(seconds % 60));
-    else
-        snprintf(out, 24, "%u days", (unsigned)(seconds / 86400));
-    return out;
+    json_t *all = json_array();
+
+    for (size_t i = 0; all && i < n; i++)
+        if (json_array_append(all, of[i].content) < 0) {
+            json_decref(all);
+            return NULL;
+        }
+    return all;
 }
 
-static const char *size_text(char out[static 24], uint64_t bytes)
+static int print_json(const struct kernels *k, const struct overview *of, json_t *cards, bool all,
+                      struct err *err)
 {
-    if (!bytes)
-        snprintf(out, 24, "-");
-    else if (bytes < (UINT64_C(1) << 30))
-        snprintf(out, 24, "%.0f MiB", (double)bytes / 1048576.0);
-    else
-        snprintf(out, 24, "%.1f GiB", (double)bytes / 1073741824.0);
-    return out;
+    json_t *list = array_of(of, k->n);
+    json_t *told = all && list ? json_pack("{s:o, s:O}", "notebooks", list, "gpus", cards) : list;
+    int rc = told ? 0 : err_set(err, "out of memory");
+
+    if (rc == 0 && json_dumpf(told, stdout, JSON_INDENT(1) | JSON_SORT_KEYS) == 0)
+        putchar('\n');
+    json_decref(told);
+    return rc;
 }
 
-struct sum {
-    unsigned ranks, busy, gpus;
-    uint64_t memory; /* bytes */
-};
-
-/* The kernel knows the memory of ranks that a status has asked for; that of this machine's
- * processes can be read here. */
-static void sum_rows(struct sum *s, json_t *rows)
+static void print_tables(const struct kernels *k, const struct overview *of, json_t *cards,
+                         bool all)
 {
-    json_t *row;
-    size_t i;
+    const bool root = geteuid() == 0;
 
-    json_array_foreach (rows, i, row) {
-        const char *state = json_string_value(json_object_get(row, "state"));
-        const char *gpu = json_string_value(json_object_get(row, "gpu"));
-        const json_int_t pid = json_integer_value(json_object_get(row, "pid"));
-        uint64_t memory = (uint64_t)json_integer_value(json_object_get(row, "memory"));
-
-        if (!memory && pid > 0 && process_memory((long)pid, &memory))
-            json_object_set_new(row, "memory", json_integer((json_int_t)memory));
-        s->ranks++;
-        s->busy += state && strcmp(state, "running") == 0;
-        s->memory += memory;
-        for (const char *g = gpu; g && *g; g = strchr(g, ',') ? strchr(g, ',') + 1 : "")
-            s->gpus++;
+    ps_table_notebooks(k, of, all && root);
+    if (k->n == 0)
+        puts(all && root ? "no kernel of cellspan's runs on this machine"
+                         : "no kernel of cellspan's runs as this user");
+    if (all) {
+        putchar('\n');
+        ps_table_cards(cards, k, of);
+        (void)fflush(stdout);
     }
+    if (all && !root)
+        fprintf(stderr, "cellspan ps: notebooks of other users are shown to root only; who holds a "
+                        "GPU is what its lease says\n");
 }
 
-/* A notebook's path as valid UTF-8. Owned by the caller; NULL: memory is out. */
-static char *clean(const char *path)
-{
-    struct buf text = BUF_INIT;
-
-    if (utf8_add_clean(&text, slice_text(path)) == 0 && buf_add_text(&text, "") == 0)
-        return text.p;
-    buf_release(&text);
-    return NULL;
-}
-
-/* What the kernel says, with what can be seen from outside. name: the notebook's. */
-static json_t *described(const struct running_kernel *k, const char *name)
-{
-    struct err why = { "" };
-    json_t *reply = kernel_question(k, "cellspan_overview_request", "{}", "cellspan_overview_reply",
-                                    ANSWER_NS, &why);
-    json_t *one = reply ? reply : json_pack("{s:s}", "error", why.text);
-    uint64_t memory = 0;
-
-    (void)process_memory(k->pid, &memory);
-    if (one)
-        json_object_update_new(one,
-                               json_pack("{s:i, s:s, s:I, s:I, s:s?}", "pid", (int)k->pid,
-                                         "notebook", name, "seconds", (json_int_t)k->seconds,
-                                         "memory", (json_int_t)memory, "connection_file", k->file));
-    return one;
-}
-
-static void print_heading(void)
-{
-    printf("%-8s %-*s %-14s %-16s %-16s %-9s %-4s %s\n", "PID", SHOWN, "NOTEBOOK", "RANKS", "ON",
-           "CELL", "MEMORY", "GPUS", "AGE");
-}
-
-/* The last SHOWN characters of a path, with blanks up to that width, and '?' for what would control
- * the terminal. */
-static void print_name(const char *name)
-{
-    const struct slice path = slice_text(name);
-    const size_t width = utf8_width(path);
-
-    for (const char *c = name + (width > SHOWN ? utf8_offset(path, width - SHOWN) : 0); *c; c++)
-        putchar((unsigned char)*c < ' ' || *c == 0x7f ? '?' : *c);
-    printf("%*s", width < SHOWN ? (int)(SHOWN - width) : 0, "");
-}
-
-static void print_row(const struct running_kernel *k, const char *name, json_t *one,
-                      const struct sum *s)
-{
-    const json_t *cell = json_object_get(one, "cell");
-    const char *on = json_string_value(json_object_get(json_object_get(one, "table"), "on"));
-    char ranks[32], runs[64] = "-", age[24], memory[24], seconds[24];
-
-    if (json_object_get(one, "error") || json_object_get(one, "ename")) /* an older version */
-        snprintf(runs, sizeof runs, "no answer");
-    else if (json_is_object(cell))
-        snprintf(runs, sizeof runs, "In [%d] %s",
-                 (int)json_integer_value(json_object_get(cell, "count")),
-                 time_text(seconds, (uint64_t)json_number_value(json_object_get(cell, "seconds"))));
-    else if (json_is_true(json_object_get(one, "home_runs")))
-        snprintf(runs, sizeof runs, "at home");
-    if (s->busy)
-        snprintf(ranks, sizeof ranks, "%u (%u busy)", s->ranks, s->busy);
-    else
-        snprintf(ranks, sizeof ranks, "%u", s->ranks);
-    printf("%-8ld ", (long)k->pid);
-    print_name(name);
-    printf(" %-14s %-16.16s %-16s %-9s %-4u %s\n", ranks, on ? on : "this machine", runs,
-           size_text(memory, s->memory), s->gpus, time_text(age, k->seconds));
-}
-
-static int ps(bool json, struct err *err)
+static int ps(bool all, bool json, struct err *err)
 {
     struct kernels k = KERNELS_INIT;
-    json_t *all = json_array();
-    int rc = all ? kernels_find(&k, err) : err_set(err, "out of memory");
+    json_t *cards = NULL;
+    struct overview *of = NULL;
+    struct settings_files files = SETTINGS_FILES_INIT;
+    int rc = kernels_find(&k, all && geteuid() == 0, err);
 
-    for (size_t i = 0; rc == 0 && i < k.n; i++) {
-        struct sum s = { 0 };
-        char *name = clean(k.of[i].notebook);
-        json_t *one = name ? described(&k.of[i], name) : NULL;
-        json_t *table = json_object_get(one, "table");
+    if (rc == 0 && all && settings_files_load(&files) < 0) /* the folder of the leases */
+        rc = err_set(err, "out of memory");
+    settings_files_release(&files);
 
-        sum_rows(&s, json_object_get(table, "ranks"));
-        sum_rows(&s, json_object_get(table, "beside"));
-        if (!json && i == 0)
-            print_heading();
-        if (!json && one)
-            print_row(&k.of[i], name, one, &s);
-        if (!one || json_array_append_new(all, one))
-            rc = err_set(err, "out of memory");
-        free(name);
-    }
-    if (rc == 0 && json && json_dumpf(all, stdout, JSON_INDENT(1) | JSON_SORT_KEYS) == 0)
-        putchar('\n');
-    if (rc == 0 && !json && k.n == 0)
-        puts("no kernel of cellspan's runs as this user");
+    if (rc == 0 && !(of = overviews_ask(&k, all ? &cards : NULL, err)))
+        rc = -1;
+    if (rc == 0 && json)
+        rc = print_json(&k, of, cards, all, err);
+    else if (rc == 0)
+        print_tables(&k, of, cards, all);
     if (fflush(stdout) && rc == 0)
         rc = err_set(err, "the output can't be written: %s", strerror(errno));
-    json_decref(all);
+    json_decref(cards);
+    overviews_free(of, k.n);
     kernels_release(&k);
     return rc;
 }
 
 int command_ps(int argc, char **argv)
 {
-    struct ps o = { false, false };
+    struct ps o = { false, false, false };
     struct err err = { "" };
     int rc = 2;
 
     if (cmdline_parse(ps_rows, argc, argv, NULL, &o, &err) == 0) {
         if (o.help) {
             puts(
-                "usage: cellspan ps [--json]\n\n"
+                "usage: cellspan ps [--all] [--json]\n\n"
                 "Lists what runs as this user on this machine: notebooks and `cellspan run`, their ranks, where\n"
                 "these are, the cell that runs, memory and GPUs of the ranks, and the age.\n");
             cmdline_help(ps_rows, stdout);
             return 0;
         }
-        rc = ps(o.json, &err) < 0 ? 1 : 0;
+        rc = ps(o.all, o.json, &err) < 0 ? 1 : 0;
     }
     if (rc)
         fprintf(stderr, "cellspan ps: %s\n", err.text);
@@ -275,7 +189,7 @@ static int logs(const struct logs *o, struct err *err)
             some[n++] = words[i];
             some[n++] = words[i + 1];
         }
-    if (option_line_write(&line, "ranks", some, n, err) == 0 && kernels_find(&k, err) == 0)
+    if (option_line_write(&line, "ranks", some, n, err) == 0 && kernels_find(&k, false, err) == 0)
         one = chosen(&k, o->word, err);
     if (one)
         rc = kernel_show(one, line.p, SILENCE_NS, err);
@@ -345,7 +259,7 @@ static int stop(const char *word, struct err *err)
     const struct running_kernel *one = NULL;
     int rc = 0;
 
-    if (kernels_find(&k, err) < 0 || !(one = kernels_named(&k, word, err))) {
+    if (kernels_find(&k, false, err) < 0 || !(one = kernels_named(&k, word, err))) {
         kernels_release(&k);
         return -1;
     }

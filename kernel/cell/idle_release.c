@@ -43,6 +43,13 @@ void idle_release_used(struct notebook *nb, uint64_t now)
         nb->ends.idle->since_ns = now;
 }
 
+uint64_t idle_release_idle(const struct notebook *nb, uint64_t now)
+{
+    const uint64_t since = nb->ends.idle->since_ns;
+
+    return since && now > since ? now - since : 0;
+}
+
 uint64_t idle_release_due(const struct notebook *nb)
 {
     const struct idle_release *idle = nb->ends.idle;

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "config.h"
 #include "kernel/cell/cell_nodes.h"
+#include "kernel/cell/idle_release.h"
 #include "kernel/cell/live_status.h"
 #include "kernel/ranks/ranks.h"
 #include "kernel/status/status.h"
@@ -204,10 +205,12 @@ static json_t *running(const struct notebook *nb)
 void rank_table_overview(struct notebook *nb, struct request *r)
 {
     const bool home = nb->home.executing != NULL;
+    const double idle = (double)idle_release_idle(nb, notebook_now(nb)) / (double)NS_PER_S;
 
     reply_json(nb, r, "cellspan_overview_reply",
-               json_pack("{s:s, s:s, s:s?, s:s?, s:b, s:o, s:i, s:o}", "status", "ok", "version",
-                         PACKAGE_VERSION, "python", nb->config.python_version, "cwd", nb->home.cwd,
-                         "home_runs", home, "cell", running(nb), "waiting", (int)nb->queue.n,
-                         "table", table_json(nb)));
+               json_pack("{s:s, s:s, s:s?, s:s?, s:b, s:f, s:o, s:i, s:i, s:o}", "status", "ok",
+                         "version", PACKAGE_VERSION, "python", nb->config.python_version, "cwd",
+                         nb->home.cwd, "home_runs", home, "idle", idle, "cell", running(nb),
+                         "waiting", (int)nb->queue.n, "gpus", (int)nb->group->gpus, "table",
+                         table_json(nb)));
 }

@@ -49,6 +49,7 @@ from commands import cellspan  # noqa: E402, F401
 from engines import hosts, slurm, slurm_on_hosts  # noqa: E402, F401  (fixtures)
 from launches import launch  # noqa: E402, F401
 from torch_users import beforehand, used_by_file, used_by_sharing, used_by_test  # noqa: E402
+from unix_users import users  # noqa: E402, F401
 
 # A shell starts background jobs with SIGINT ignored, and kernels would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)

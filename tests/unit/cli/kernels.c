@@ -64,14 +64,14 @@ static void without_memory(void)
     if (pipe(ends) < 0 || (pid = start_kernel(ends)) < 0)
         abort();
     /* until it has become that program */
-    while (!there && waitpid(pid, NULL, WNOHANG) == 0 && kernels_find(&k, &err) == 0) {
+    while (!there && waitpid(pid, NULL, WNOHANG) == 0 && kernels_find(&k, false, &err) == 0) {
         there = is_listed(&k, pid);
         kernels_release(&k);
     }
     ok(there, "a kernel is found by its program%s", err.text);
     for (long nth = 0; failed; nth++) {
         alloc_fail_at(nth);
-        there = kernels_find(&k, &err) < 0 || is_listed(&k, pid);
+        there = kernels_find(&k, false, &err) < 0 || is_listed(&k, pid);
         failed = alloc_failed();
         alloc_fail_at(-1);
         silent += !there;

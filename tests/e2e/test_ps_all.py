@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`cellspan ps --all` on a machine that several unix users share: what root sees, what the others see, and what one of them can do to
+what root sees."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+from processes import wait_until
+from test_gpus import Machine, doubles  # noqa: F401  (a fixture)
+
+ANN, BOB = 64001, 64002
+UUID = "GPU-a00%d1234-0000-4000-8000-0123456789ab"
+HOLDS = """
+import fcntl, os, struct, sys, time
+file = open(sys.argv[1], "r+")
+fcntl.fcntl(file, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))  # F_OFD_SETLK
+file.truncate(0)
+file.write(sys.argv[2])
+file.flush()
+print("held", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def machine(users, doubles):  # noqa: F811
+    """A machine with four GPUs, which all users may use."""
+    folder = pathlib.Path(users.folder)
+    machine = Machine(folder, {name: shutil.copy(path, folder) for name, path in doubles.items()})
+    machine.leases.mkdir()
+    machine.leases.chmod(0o1777)
+    return machine
+
+
+def all_of(cellspan, machine):
+    code, out, err = cellspan("ps", "--all", "--json", **machine.environment)
+    assert (code, err) == (0, ""), err
+    told = json.loads(out)
+    return {one["pid"]: one for one in told["notebooks"]}, {card["label"]: card for card in told["gpus"]}
+
+
+def rows_of(cellspan, machine, **more):
+    code, out, err = cellspan("ps", "--all", **machine.environment, **more)
+    assert (code, err) == (0, ""), err
+    return out.splitlines()
+
+
+def program_of(cellspan):
+    return os.path.join(os.path.dirname(os.path.realpath(shutil.which("cellspan", path=cellspan.env["PATH"]))), "cellspan")
+
+
+def test_root_sees_who_holds_which_gpu_and_what_runs(cellspan, users, machine):
+    ann = users.notebook(ANN, env=dict(machine.environment, JPY_SESSION_NAME="/books/ann.ipynb"))
+    bob = users.notebook(BOB, env=dict(machine.environment, JPY_SESSION_NAME="/books/bob.ipynb"))
+    ann.ok("%%distribute -n 2\n1")
+    machine.set("count 4", "use 0 87", "memory 0 40960")
+    cell = bob.start("%%distribute -n 1\nimport time\ntime.sleep(600)")
+    assert wait_until(lambda: (all_of(cellspan, machine)[0][bob.pid].get("cell") or {}).get("seconds", 0) > 1, 60)
+    notebooks, cards = all_of(cellspan, machine)
+    assert (notebooks[ann.pid]["uid"], notebooks[bob.pid]["uid"]) == (ANN, BOB)
+    assert notebooks[ann.pid]["notebook"] == "/books/ann.ipynb" and notebooks[ann.pid]["cell"] is None
+    assert notebooks[ann.pid]["idle"] > 0 and notebooks[bob.pid]["idle"] == 0
+    assert [[one["uid"] for one in card["held"]["holders"]] if card["held"] else None for card in cards.values()] == [[ANN], [ANN], [BOB], None]
+    assert cards["0"]["use"] == 87 and cards["0"]["used"] == 40960 << 20 and cards["0"]["uuid"].startswith("GPU-a00")
+    assert abs(cards["0"]["held"]["since"] - time.time()) < 300
+    rows = rows_of(cellspan, machine)
+    row = next(row for row in rows if row.startswith("%d " % bob.pid))
+    assert re.search(r" %d +/books/bob.ipynb +1 \(1 busy\) +this machine +In \[\d+\] 0:\d\d .* - +\d+:\d\d$" % BOB, row), row
+    row = next(row for row in rows if row.startswith("%d " % ann.pid))
+    assert re.search(r" %d +/books/ann.ipynb +2 +this machine +- .* 2 +\d:\d\d +\d:\d\d$" % ANN, row), row
+    card = next(row for row in rows if row.startswith("0 "))
+    assert re.search(r"^0 +NVIDIA A100\S* +87 % +40.0 GiB of 80.0 GiB +\d:\d\d +\d:\d\d +", card), card
+    assert "%d, %d /books/ann.ipynb" % (ANN, ann.pid) in card
+    assert re.search(r"^3 .* - +- +nobody$", "\n".join(rows), re.M), rows
+    bob.km.interrupt_kernel()
+    bob.wait(cell)
+
+
+def test_others_see_their_own_notebooks_and_what_the_leases_say(cellspan, users, machine):
+    ann = users.notebook(ANN, env=dict(machine.environment, JPY_SESSION_NAME="/books/ann.ipynb"))
+    ann.ok("%%distribute -n 2\n1")
+    for user, sees in ((users[ANN], True), (users[BOB], False)):
+        done = user.run(program_of(cellspan), "ps", "--all", env=machine.environment)
+        assert done.returncode == 0 and "notebooks of other users are shown to root only" in done.stderr, done
+        assert (str(ann.pid) in [row.split()[0] for row in done.stdout.splitlines() if row]) == sees, done.stdout
+        told = json.loads(user.run(program_of(cellspan), "ps", "--all", "--json", env=machine.environment).stdout)
+        assert [one["pid"] for one in told["notebooks"]] == ([ann.pid] if sees else [])
+        assert [len(card["held"]["holders"]) if card["held"] else None for card in told["gpus"]] == [int(sees), int(sees), None, None]
+    assert re.search(r"its lease says: user\S*%d, .*\(pid \d+, since \d\d:\d\d\)" % ANN, done.stdout), done.stdout
+    assert "no kernel of cellspan's runs as this user" in done.stdout
+
+
+def test_what_a_lease_says_does_not_deceive_root(cellspan, users, machine):
+    """Any user may write to a lease's file, lock it, and put others beside it."""
+    ann, bob = users.notebook(ANN, env=machine.environment), users[BOB]
+    ann.ok("%%distribute -n 1\n1")
+    first = machine.leases / (UUID % 0)
+    text = "root, <b>\x1b[2J\u202e.ipynb (pid 1, since 00:00)"
+    bob.run("sh", "-c", "printf %%s '%s' >%s" % (text, first))
+    assert first.read_text() == text
+    os.utime(first, (1e9, 1e9))  # as any user can who has just written to it
+    planted = machine.leases / "GPU-0000"
+    bob.run("sh", "-c", "touch %s; mkfifo %s/GPU-1111; ln -s /etc/passwd %s/GPU-2222; rm -f %s" % (planted, machine.leases, machine.leases, first))
+    taken = machine.leases / (UUID % 3)
+    bob.run("sh", "-c", "umask 0; touch %s" % taken)
+    holder = bob.start("/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable, "-c", HOLDS, str(taken),
+                       "ann, her.ipynb (pid %d, since 00:00)" % ann.pid, stdout=subprocess.PIPE)
+    try:
+        assert holder.stdout.readline() == b"held\n"
+        cards = all_of(cellspan, machine)[1]
+        assert sorted(cards) == ["0", "1", "2", "3"], "GPUs that the driver does not know are none"
+        assert [one["uid"] for one in cards["0"]["held"]["holders"]] == [ANN], "who deletes a lease in a sticky folder has no success"
+        assert [(one["uid"], one["pid"]) for one in cards["3"]["held"]["holders"]] == [(BOB, holder.pid)]
+        assert time.time() - cards["0"]["held"]["since"] < 300, "no longer than its agent has run"
+        shown = "\n".join(rows_of(cellspan, machine))
+        assert "%d, pid %d python3" % (BOB, holder.pid) in shown and "her.ipynb" not in shown and "\x1b" not in shown, shown
+        told = users[BOB].run(program_of(cellspan), "ps", "--all", env=machine.environment).stdout
+        assert "\x1b" not in told and "\u202e" not in told, told
+    finally:
+        holder.kill()
+        holder.wait()
+        holder.stdout.close()
+
+
+def test_programs_that_pretend_to_be_kernels_hold_up_nobody(cellspan, users, machine):
+    name = "/x/\x1b[2J\u202e\u009b<script>alert(1)</script>.ipynb"
+    ann = users.notebook(ANN, env=dict(machine.environment, JPY_SESSION_NAME=name))
+    bob = users[BOB]
+    fake = shutil.copy(shutil.which("bash"), os.path.join(users.folder, "cellspan-kernel"))
+    os.mkfifo(bob.home + "/fifo")
+    os.chmod(bob.home + "/fifo", 0o666)
+    secret = os.path.join(users.folder, "secret")
+    with open(secret, "w", encoding="ascii") as file:
+        file.write('{"secret of": "root"}')
+    os.chmod(secret, 0o600)
+    argv = [[fake, "-c", "read word", "-f", place] for place in (bob.home + "/fifo", secret, "/dev/zero", b"\xff\xfe.json", "/nowhere")]
+    fakes = [bob.start(*words, env={"JPY_SESSION_NAME": name}, stdin=subprocess.PIPE) for words in argv]
+    try:
+        notebooks = all_of(cellspan, machine)[0]
+        assert notebooks[ann.pid]["status"] == "ok" and notebooks[ann.pid]["notebook"] == name
+        for one in fakes:
+            assert notebooks[one.pid]["uid"] == BOB and "status" not in notebooks[one.pid], notebooks[one.pid]
+        assert "Permission denied" in notebooks[fakes[1].pid]["error"], "root reads it as the user could"
+        shown = "\n".join(rows_of(cellspan, machine))
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", shown) and "??" in shown, shown
+        assert len(re.findall(r" %d .* no answer " % BOB, shown)) == len(fakes), shown
+    finally:
+        for one in fakes:
+            one.communicate(b"\n")
+
+
+def test_a_kernel_in_a_network_of_its_own_answers_root(cellspan, users, machine):
+    """As a spawner with PrivateNetwork starts it. Its client is there, too."""
+    user = users[ANN]
+    inside = users.notebook(ANN, more=("--net",), transport="ipc", ip=user.home + "/socket")
+    assert all_of(cellspan, machine)[0][inside.pid]["status"] == "ok"
