@@ -227,8 +227,8 @@ void check_show_pairs(struct cell *c, struct check *k)
     note_culprit(k, &notes);
     if (k->paired <= MATRIX_MAX)
         add_matrix(&g, k);
-    snprintf(heading, sizeof heading, "%zu pairs of ranks over %s", k->pairs,
-             k->nccl ? "NCCL" : "tcp");
+    snprintf(heading, sizeof heading, "%zu pair%s of ranks over %s", k->pairs,
+             k->pairs == 1 ? "" : "s", k->nccl ? "NCCL" : "tcp");
     check_show(c, heading, &g, &notes);
     grid_release(&g);
     buf_release(&notes);

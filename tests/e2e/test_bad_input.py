@@ -101,6 +101,7 @@ CALLS = [
     ("cellspan.group().push({'a': 1})", "TypeError", "push({'a': 1}) names no variable: push(**{'a': 1})"),
     ("cellspan.group().push({'a': 'x' * 999})", "TypeError", "push({'a': '" + 110 * "x" + "...) names no variable: push(**values)"),
     ("cellspan.group().push('a')", "TypeError", "push('a') names no variable: push(a=1)"),
+    ("cellspan.group().push('b', 'c')", "TypeError", "push('b', 'c') names no variable: push(a=1)"),
     ("cellspan.group().push(ranks=[7], a=1)", "ValueError", "ranks=[7]: there are 2 ranks"),
     ("cellspan.group().pull('one', ranks=8)", "ValueError", "ranks=8: there are 2 ranks"),
     ("cellspan.group().stop(ranks=[7])", "ValueError", "ranks=[7]: there are 2 ranks"),

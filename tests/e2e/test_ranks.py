@@ -457,7 +457,7 @@ def test_check_measures_every_pair_and_the_world(nb):
 def test_check_of_some_ranks(nb):
     nb.rank_pids(4)
     cell = nb.ok("%ranks check -r 1,2", limit=150)
-    assert cell.displays[1]["text/plain"].startswith("1 pairs of ranks"), cell.shown
+    assert cell.displays[1]["text/plain"].startswith("1 pair of ranks"), cell.shown
 
 
 def ports_of(pids):

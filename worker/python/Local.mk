@@ -170,9 +170,9 @@ dist_cellspan_py_launch_DATA = \
 	worker/python/cellspan/_launch/__init__.py \
 	worker/python/cellspan/_launch/__main__.py \
 	worker/python/cellspan/_launch/client_log.py \
+	worker/python/cellspan/_launch/engine_reports.py \
 	worker/python/cellspan/_launch/launcher.py \
 	worker/python/cellspan/_launch/ray.py \
-	worker/python/cellspan/_launch/reports.py \
 	worker/python/cellspan/_launch/spark.py \
 	worker/python/cellspan/_launch/spark_connect.py \
 	worker/python/cellspan/_launch/spark_home.py \

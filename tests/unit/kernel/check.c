@@ -109,7 +109,7 @@ static void a_check_goes_step_by_step(void)
         &w, 3, "ok",
         "{\"rows\": [], \"pairs\": [{\"a\": 0, \"b\": 1, \"us\": 35, \"gbps\": 1.5, \"bad\": 0, \"error\": \"\"}], "
         "\"error\": \"\"}");
-    ok(logged(&w, "1 pairs of ranks over tcp") && logged(&w, "35") && logged(&w, "1.25"),
+    ok(logged(&w, "1 pair of ranks over tcp") && logged(&w, "35") && logged(&w, "1.25"),
        "the slower of both results is shown for the pair");
     ok(asked(&w, "check", "\"order\":[0,1]"), "then the whole world is measured");
     both(&w, rows);

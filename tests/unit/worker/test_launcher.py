@@ -80,6 +80,12 @@ def test_other_arguments_are_refused(words, error):
     assert (status, out) == (2, "") and error in errors
 
 
+def test_the_kernel_takes_no_other_module_for_an_engine():
+    """engine_find.c lists those without a '_' in their names, but launcher, as what --on takes."""
+    names = [name[:-3] for name in os.listdir(os.path.dirname(launcher.__file__)) if name.endswith(".py") and "_" not in name]
+    assert sorted(names) == ["launcher", "ray", "spark"]
+
+
 def test_help_and_version_start_nothing():
     """As the launchers in C: test_launchers.py has them."""
     def asked(word):

@@ -199,17 +199,17 @@ class Group:
             kw.setdefault("on", self._on)
         return run(fn, *args, **kw)
 
-    def push(self, ranks=EVERY, **values):
+    def push(self, ranks=EVERY, *unnamed, **values):
         """Sets variables on the ranks: push(a=1, b=[2]). ranks: only on these."""
         __tracebackhide__ = True
-        if not values:
+        if unnamed or not values:
             if ranks is EVERY:  # push(**{})
                 return
             from ._worker.map_rank import shown
 
-            given = shown((ranks,))
-            right = "push(a=1)" if not isinstance(ranks, dict) else f"push(**{given[1:-1]})" if not given.endswith("...)") else "push(**values)"
-            on = f", or push(a=1, ranks={given[1:-1]})" if isinstance(ranks, (int, str, list, tuple, range)) else ""
+            given = shown((ranks, *unnamed))
+            right = "push(a=1)" if unnamed or not isinstance(ranks, dict) else f"push(**{given[1:-1]})" if not given.endswith("...)") else "push(**values)"
+            on = f", or push(a=1, ranks={given[1:-1]})" if isinstance(ranks, (int, str, list, tuple, range)) and not unnamed else ""
             raise TypeError(f"push{given} names no variable: {right}{on}")
         ranks = None if ranks is EVERY else ranks
         for name in values:

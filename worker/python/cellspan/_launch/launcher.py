@@ -15,7 +15,7 @@ import time
 import traceback
 
 from .client_log import Log
-from .reports import Reports
+from .engine_reports import Reports
 
 USAGE = "[--spec SPEC] [--ranks N] -- COMMAND [ARG...]"
 CANNOT, FAILED = 2, 1  # exit statuses; launchers/launcher.h
