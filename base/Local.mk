@@ -15,6 +15,7 @@ base_libbase_a_SOURCES = \
 	base/cmdline.h base/cmdline.c \
 	base/rank_set.h base/rank_set.c \
 	base/library.h base/library.c \
+	base/quoted.h base/quoted.c \
 	base/links.h base/links.c \
 	base/beat.h base/beat.c \
 	base/clock.h base/clock.c \

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/quoted.h"
+
 void words_release(struct words *w)
 {
     for (size_t i = 0; i < w->n; i++)
@@ -56,35 +58,30 @@ static int out_of_memory(struct err *err)
     return err_set(err, "out of memory");
 }
 
-/* Reads from after an opening quote to the closing one. Between "…", \ quotes only characters that
- * are special there. */
-static int read_quoted(struct word_reader *r, char quote, struct err *err)
+static int read_quoted(struct word_reader *r, struct err *err)
 {
-    const char *const from = r->at - 1;
+    const char *const from = r->at;
+    size_t n = 0;
+    const int rc = quoted_read(slice_text(from), &n, &r->word);
 
-    for (; *r->at != quote; r->at++) {
-        if (!*r->at)
-            return err_set(err, "a %c has no end: %s", quote, from);
-        if (quote == '"' && *r->at == '\\' && r->at[1] && strchr("\\\"$`", r->at[1]))
-            r->at++;
-        if (buf_add(&r->word, r->at, 1) < 0)
-            return out_of_memory(err);
-    }
-    r->at++;
-    return 0;
+    r->at += n;
+    return rc < 0   ? out_of_memory(err)
+           : rc > 0 ? err_set(err, "a %c has no end: %s", *from, from)
+                    : 0;
 }
 
 /* Reads one word into r->word. */
 static int read_word(struct word_reader *r, struct err *err)
 {
     while (*r->at && !strchr(" \t\n", *r->at)) {
-        const char c = *r->at++;
+        const char c = *r->at;
 
         if (c == '\'' || c == '"') {
-            if (read_quoted(r, c, err) < 0)
+            if (read_quoted(r, err) < 0)
                 return -1;
             continue;
         }
+        r->at++;
         if (c == '\\' && !*r->at)
             return err_set(err, "a \\ at the end quotes nothing: %s", r->text);
         if (buf_add(&r->word, c == '\\' ? r->at++ : &c, 1) < 0)

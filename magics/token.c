@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "base/quoted.h"
 #include "base/rows.h"
 #include "base/utf8.h"
 
@@ -36,30 +37,12 @@ static void skip_blanks(struct splitter *s)
     }
 }
 
-static bool double_quote_escapes(char c)
-{
-    return c == '"' || c == '\\' || c == '$' || c == '`';
-}
-
 /* At a quote: adds the text up to the closing quote. 1: there is no closing quote. */
 static int quoted(struct splitter *s)
 {
-    const char quote = s->line.p[s->at++];
+    const int rc = quoted_read(s->line, &s->at, &s->word);
 
-    for (; s->at < s->line.n; s->at++) {
-        char c = s->line.p[s->at];
-
-        if (c == quote) {
-            s->at++;
-            return 0;
-        }
-        if (quote == '"' && c == '\\' && s->at + 1 < s->line.n &&
-            double_quote_escapes(s->line.p[s->at + 1]))
-            c = s->line.p[++s->at];
-        if (buf_add(&s->word, &c, 1) < 0)
-            return -1;
-    }
-    return s->unfinished ? 0 : 1;
+    return rc > 0 && s->unfinished ? 0 : rc;
 }
 
 static int plain(struct splitter *s)
