@@ -42,6 +42,12 @@ static void causes_are_named(void)
     cause_is((struct death_cause){ .ready = true,
                                    .death.known = true,
                                    .death.code = EXITED_SIGNAL,
+                                   .death.status = SIGKILL,
+                                   .oom = OOM_SYSTEM },
+             "killed by Linux's out-of-memory killer", "Linux's, which is not cellspan's kernel");
+    cause_is((struct death_cause){ .ready = true,
+                                   .death.known = true,
+                                   .death.code = EXITED_SIGNAL,
                                    .death.status = SIGKILL },
              "killed by SIGKILL from outside (perhaps the out-of-memory killer)",
              "somebody else's SIGKILL");

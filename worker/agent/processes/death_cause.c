@@ -115,7 +115,7 @@ static int killed(const struct death_cause *c, struct buf *out)
     if (c->oom == OOM_CGROUP)
         return buf_add_text(out, "killed by the cgroup's out-of-memory killer");
     if (c->oom == OOM_SYSTEM)
-        return buf_add_text(out, "killed by the kernel's out-of-memory killer");
+        return buf_add_text(out, "killed by Linux's out-of-memory killer");
     return buf_add_text(out, "killed by SIGKILL from outside (perhaps the out-of-memory killer)");
 }
 
