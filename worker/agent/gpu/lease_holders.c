@@ -49,11 +49,11 @@ static int find_held(struct all_held *all, int folder)
 
     while (rc == 0 && all->n < GPUS_MAX && (entry = readdir(dir))) {
         struct held_lease *one = &all->of[all->n];
+        const size_t size = strlen(entry->d_name) + 1;
 
-        if (strlen(entry->d_name) >= sizeof one->uuid ||
-            !lease_look(dirfd(dir), entry->d_name, false, &one->state))
+        if (size > sizeof one->uuid || !lease_look(dirfd(dir), entry->d_name, false, &one->state))
             continue;
-        snprintf(one->uuid, sizeof one->uuid, "%s", entry->d_name);
+        memcpy(one->uuid, entry->d_name, size);
         rc = (one->holders = json_array()) ? 0 : -1;
         all->n += rc == 0;
     }
