@@ -49,7 +49,13 @@ void peer_times_start(struct peer_times *p, uint64_t now)
 void peer_times_heard(struct peer_times *p, uint64_t now)
 {
     p->heard = now;
+    p->slept = 0;
     p->was_suspended = false;
+}
+
+void peer_times_slept(struct peer_times *p, uint64_t ns)
+{
+    p->slept += ns;
 }
 
 void peer_times_allow_late(struct peer_times *p, uint64_t late, uint64_t now)
@@ -74,7 +80,7 @@ bool peer_times_beat_due(const struct beat *b, const struct peer_times *p, uint6
 
 uint64_t peer_times_silence_ns(const struct peer_times *p, uint64_t known)
 {
-    return since(p->heard, known);
+    return since(p->heard, known) + p->slept;
 }
 
 bool peer_times_silent(const struct beat *b, const struct peer_times *p, uint64_t known)

@@ -12,7 +12,8 @@
 /* One peer. */
 struct peer_times {
     uint64_t heard, sent; /* when the last message came from it, and went to it */
-    bool was_suspended;   /* beat_is_over() found that this host was, and nothing was heard since */
+    uint64_t slept;     /* since then this host was suspended for so long, which is silence, too */
+    bool was_suspended; /* beat_is_over() found that this host was, and nothing was heard since */
 };
 
 /* When all peers are checked. */
@@ -36,6 +37,8 @@ MUST_USE bool beat_is_over(struct beat *b, struct peer_times *p, uint64_t now);
 
 void peer_times_start(struct peer_times *p, uint64_t now);
 void peer_times_heard(struct peer_times *p, uint64_t now);
+/* This host was suspended for so long, which the times do not count, but which is to be. */
+void peer_times_slept(struct peer_times *p, uint64_t ns);
 /* Does not count the time by which a check was late. */
 void peer_times_allow_late(struct peer_times *p, uint64_t late, uint64_t now);
 /* a BEAT is to be sent */

@@ -4,18 +4,32 @@
 #include <stdio.h>
 #include <time.h>
 
+/* A clock that does not count the time in which the machine is suspended, and one that does. In
+ * macOS, CLOCK_MONOTONIC does. */
+#ifdef CLOCK_UPTIME_RAW
+#define AWAKE CLOCK_UPTIME_RAW
+#define WHOLE CLOCK_MONOTONIC_RAW
+#else
+#define AWAKE CLOCK_MONOTONIC
+#ifdef CLOCK_BOOTTIME
+#define WHOLE CLOCK_BOOTTIME
+#else
+#define WHOLE CLOCK_MONOTONIC
+#endif
+#endif
+
 static uint64_t read_ns(clockid_t id)
 {
     struct timespec t = { 0, 0 };
 
-    (void)clock_gettime(id, &t); /* can't fail: POSIX has both wherever we build */
+    (void)clock_gettime(id, &t); /* can't fail: the system has each of them */
     return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
 }
 
 static uint64_t monotonic_ns(void *arg)
 {
     (void)arg;
-    return read_ns(CLOCK_MONOTONIC);
+    return read_ns(AWAKE);
 }
 
 static uint64_t wall_ns(void *arg)
@@ -24,7 +38,15 @@ static uint64_t wall_ns(void *arg)
     return read_ns(CLOCK_REALTIME);
 }
 
-const struct clock clock_system = { monotonic_ns, wall_ns, NULL };
+static uint64_t slept_ns(void *arg)
+{
+    const uint64_t awake = read_ns(AWAKE), whole = read_ns(WHOLE);
+
+    (void)arg;
+    return whole > awake ? whole - awake : 0;
+}
+
+const struct clock clock_system = { monotonic_ns, wall_ns, NULL, slept_ns };
 
 void clock_iso8601(char out[static 32])
 {

@@ -13,6 +13,8 @@ struct clock {
     uint64_t (*now_ns)(void *arg);  /* monotonic */
     uint64_t (*wall_ns)(void *arg); /* since 1970, UTC */
     void *arg;
+    /* for how long this machine has been suspended, which now_ns does not count; NULL: never */
+    uint64_t (*slept_ns)(void *arg);
 };
 
 extern const struct clock clock_system;
@@ -20,6 +22,23 @@ extern const struct clock clock_system;
 static inline uint64_t clock_now(const struct clock *c)
 {
     return c->now_ns(c->arg);
+}
+
+static inline uint64_t clock_slept(const struct clock *c)
+{
+    return c->slept_ns ? c->slept_ns(c->arg) : 0;
+}
+
+/* For how long this machine was suspended since *counted, which is set to clock_slept(). 0 if that
+ * is less than a second: it is counted later, as two clocks are read at two moments. */
+static inline uint64_t clock_slept_since(const struct clock *c, uint64_t *counted)
+{
+    const uint64_t slept = clock_slept(c), more = slept > *counted ? slept - *counted : 0;
+
+    if (more < NS_PER_S)
+        return 0;
+    *counted = slept;
+    return more;
 }
 
 /* A duration for a reader: whole seconds, and no more than have passed. */

@@ -245,9 +245,12 @@ static void show(struct agents *a, struct node_link *link, uint64_t now)
 
     link->node.shown_away = shown_away;
     if (shown_away) {
-        link->node.heard_ns = link->times.heard;
+        const uint64_t silence_ns = peer_times_silence_ns(&link->times, now);
+        const uint64_t limit = limit_ns(a, link);
+
+        link->node.heard_ns = now > silence_ns ? now - silence_ns : 0;
         link->node.until_ns = link->lost_at_ns ? link->lost_at_ns
-                                               : link->times.heard + limit_ns(a, link);
+                                               : now + limit - clock_earlier(silence_ns, limit);
     }
     if (news && a->handler.away_changed)
         a->handler.away_changed(a->handler.arg, link->node.number);
@@ -288,6 +291,28 @@ static void hear_all(struct agents *a, uint64_t now)
         router_drain(a->listen.remote);
 }
 
+/* A wait that users were told of, or that its agent has begun as well, does not last longer because
+ * this machine is suspended meanwhile. */
+static void count_sleep(struct node_link *link, uint64_t ns)
+{
+    if (link->node.state != NODE_UP || link->node.leaving || !(link->cut || link->node.shown_away))
+        return;
+    if (link->lost_at_ns)
+        link->lost_at_ns = link->lost_at_ns > ns ? link->lost_at_ns - ns : 1;
+    peer_times_slept(&link->times, ns);
+}
+
+static void count_sleep_all(struct agents *a)
+{
+    const uint64_t ns = clock_slept_since(a->out.clock, &a->slept_ns);
+
+    if (!ns)
+        return;
+    log_info("agents", "this machine was suspended for %.1f s", (double)ns / (double)NS_PER_S);
+    for (size_t k = 1; k < a->nodes.n; k++)
+        count_sleep(a->nodes.link[k], ns);
+}
+
 static void allow_late_all(struct agents *a, uint64_t late, uint64_t now)
 {
     for (size_t k = 1; k < a->nodes.n; k++) {
@@ -316,6 +341,7 @@ static void check_beats(void *arg)
         log_warn("agents",
                  "this machine was asleep, stopped, or too busy: silence is counted anew");
     allow_late_all(a, late, now);
+    count_sleep_all(a);
     hear_all(a, now);
     for (size_t k = 1; k < a->nodes.n; k++) {
         struct node_link *link = a->nodes.link[k];
@@ -339,5 +365,6 @@ int node_failures_watch(struct agents *a, struct err *err)
 void node_failures_start(struct agents *a)
 {
     beat_start(&a->beat, clock_now(a->out.clock));
+    a->slept_ns = clock_slept(a->out.clock);
     loop_timer_again(a->beat_timer, beat_wait(&a->beat));
 }

@@ -74,6 +74,7 @@ struct agents {
     /* CELLSPAN_RESUME, and the same for nodes whose engine does not tell when agents end */
     uint64_t resume_ns, untold_ns;
     struct watch *beat_timer; /* for silent nodes */
+    uint64_t slept_ns;        /* for how long this machine was suspended, as it was counted last */
 };
 
 /* ---- from_agents.c ---- */

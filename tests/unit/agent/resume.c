@@ -182,6 +182,20 @@ static void attempts_that_take_too_long_get_longer(void)
     is_int((long)redial_limit_ns(&r), (long)REDIAL_LIMIT_NS, "the next time it begins anew");
 }
 
+static void the_kernel_waits_while_this_machine_is_suspended(void)
+{
+    struct redial r = { 0 };
+
+    redial_begin(&r, NS_PER_S, 120 * NS_PER_S);
+    redial_slept(&r, 100 * NS_PER_S);
+    ok(!redial_is_over(&r, 20 * NS_PER_S) && redial_is_over(&r, 21 * NS_PER_S),
+       "a sleep of 100 s is a part of the 120 s");
+    redial_admitted(&r, 20 * NS_PER_S);
+    ok(!redial_is_over(&r, 139 * NS_PER_S), "who was let in begins anew");
+    redial_slept(&r, 3600 * NS_PER_S);
+    ok(redial_is_over(&r, 21 * NS_PER_S), "after an hour nobody waits");
+}
+
 static void nobody_answers(void)
 {
     struct lan l;
@@ -206,5 +220,6 @@ int main(int argc, char **argv)
     answers_are_lost_for_longer_than_the_timeout();
     nobody_answers();
     attempts_that_take_too_long_get_longer();
+    the_kernel_waits_while_this_machine_is_suspended();
     return plan_done();
 }

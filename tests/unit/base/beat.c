@@ -174,8 +174,40 @@ static void an_agent_that_was_suspended_counts_anew(void)
     ok(beat_wait(&b) < NS_PER_S / 9, "a short limit is looked at often");
 }
 
+static uint64_t slept_of(void *arg)
+{
+    return *(const uint64_t *)arg;
+}
+
+static void a_sleep_is_counted_once(void)
+{
+    uint64_t slept = 50 * NS_PER_S, counted;
+    struct clock c = { .arg = &slept };
+    struct peer_times p;
+
+    is_int((long long)clock_slept(&c), 0, "a clock that knows of no sleep has none");
+    c.slept_ns = slept_of;
+    counted = clock_slept(&c);
+    slept += NS_PER_S / 2;
+    is_int((long long)clock_slept_since(&c, &counted), 0, "half a second may be the two readings'");
+    slept += 9 * NS_PER_S / 2;
+    is_int((long long)clock_slept_since(&c, &counted), (long long)(5 * NS_PER_S),
+           "five are a sleep");
+    is_int((long long)clock_slept_since(&c, &counted), 0, "which is counted once");
+    slept -= NS_PER_S;
+    is_int((long long)clock_slept_since(&c, &counted), 0, "and none is less than nothing");
+    peer_times_start(&p, NS_PER_S);
+    peer_times_slept(&p, 3600 * NS_PER_S);
+    ok(peer_times_silence_ns(&p, 2 * NS_PER_S) == 3601 * NS_PER_S, "a sleep can be silence");
+    peer_times_heard(&p, 2 * NS_PER_S);
+    ok(peer_times_silence_ns(&p, 3 * NS_PER_S) == NS_PER_S, "until something is heard");
+    ok(clock_slept(&clock_system) < clock_now(&clock_system) + clock_slept(&clock_system),
+       "the system's clock has run since it was started");
+}
+
 int main(void)
 {
+    a_sleep_is_counted_once();
     silence_is_noticed();
     what_goes_both_ways_saves_beats();
     who_was_suspended_blames_nobody();

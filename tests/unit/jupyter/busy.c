@@ -107,7 +107,7 @@ static void hear(struct test_client *c, char *out, size_t size)
 
 static void after_an_idle(const char *dir, enum occupied by, const char *wanted, const char *name)
 {
-    const struct clock clock = { set_now, wall_now, NULL };
+    const struct clock clock = { .now_ns = set_now, .wall_ns = wall_now };
     struct steps s = { .occupied = by };
     struct connection to;
     struct test_client c;

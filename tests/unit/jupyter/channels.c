@@ -138,7 +138,7 @@ static uint64_t wall_now(void *arg)
 
 static int toy_main(const char *file)
 {
-    static const struct clock slow = { slow_now, wall_now, NULL };
+    static const struct clock slow = { .now_ns = slow_now, .wall_ns = wall_now };
     struct toy t = { 0 };
     struct err err = { "" };
 

@@ -337,7 +337,7 @@ void world_open(struct world *w, struct clock *clock)
     *w = (struct world){ .now = NS_PER_S, .first = 1, .has_all = WORLD_NODES };
     w->node[0] =
         (struct node){ .state = NODE_UP, .name = "here", .address = "127.0.0.1", .cores = 8 };
-    *clock = (struct clock){ set_clock, set_wall, w };
+    *clock = (struct clock){ .now_ns = set_clock, .wall_ns = set_wall, .arg = w };
     if (jupyter_session_init(&w->session, "test", "test", slice_text(""), &err) < 0 ||
         !(w->nb = dispatch_create(&ops, &world_config, &err)))
         abort();

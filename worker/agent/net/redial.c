@@ -38,6 +38,11 @@ enum redial_key redial_attempt(struct redial *r, uint64_t now, uint32_t chance)
     return r->refusals % 2 ? REDIAL_BEFORE : REDIAL_NEWEST;
 }
 
+void redial_slept(struct redial *r, uint64_t ns)
+{
+    r->over_ns = r->over_ns > ns ? r->over_ns - ns : 0;
+}
+
 void redial_refused(struct redial *r, uint64_t now)
 {
     r->refusals++;

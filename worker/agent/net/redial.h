@@ -52,6 +52,9 @@ bool redial_is_due(const struct redial *r, uint64_t now);
 /* An attempt begins, and is made with this key. chance: a random number, because many agents may
  * have lost their connections at the same time. */
 enum redial_key redial_attempt(struct redial *r, uint64_t now, uint32_t chance);
+/* This machine was suspended for so long, which `now` does not count. The kernel has waited
+ * meanwhile. */
+void redial_slept(struct redial *r, uint64_t ns);
 /* The kernel has refused the key: another attempt is due at once, unless no key is left. */
 void redial_refused(struct redial *r, uint64_t now);
 /* The handshake is done and RESUME is sent. The kernel has admitted the key, so it waits for the

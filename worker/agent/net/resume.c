@@ -23,6 +23,7 @@ struct resume {
     struct keys held; /* the kernel may hold this one, if the last answer was lost */
     struct keys next; /* was named last, or will be */
     struct redial redial;
+    uint64_t slept_ns;    /* that redial knows of */
     enum redial_key with; /* the key of this attempt */
     struct dial *dial;
     struct watch *timer; /* for the next attempt, or for the answer */
@@ -114,6 +115,7 @@ static void timer(void *arg)
     struct resume *r = arg;
     const uint64_t now = now_of(r);
 
+    redial_slept(&r->redial, clock_slept_since(loop_clock(r->loop), &r->slept_ns));
     if (r->answer_due && !redial_has_failed(&r->redial, now)) {
         wait_until(r, r->redial.limit_ns);
     } else if (r->answer_due) {
@@ -241,6 +243,7 @@ int resume_say(const struct resume *r, void *socket, uint32_t node, uint64_t rec
 void resume_start(struct resume *r, uint64_t resume_ns)
 {
     redial_begin(&r->redial, now_of(r), resume_ns);
+    r->slept_ns = clock_slept(loop_clock(r->loop));
     r->answer_due = false;
     loop_timer_again(r->timer, 0);
     loop_timer_again(r->stuck_timer, RESUME_STUCK_NS);

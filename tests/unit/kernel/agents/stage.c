@@ -94,6 +94,11 @@ static uint64_t now_ns(void *arg)
     return s->is_still ? s->still_ns : clock_now(&clock_system) + s->ahead_ns;
 }
 
+static uint64_t slept_ns(void *arg)
+{
+    return ((const struct stage *)arg)->slept_ns;
+}
+
 static void put_script(const struct stage *s, const char *name, const char *text)
 {
     char path[256];
@@ -131,7 +136,7 @@ void stage_open(struct stage *s)
     struct err err = { "" };
 
     *s = (struct stage){ .folder = "/tmp/cellspan-stage-XXXXXX",
-                         .clock = { .now_ns = now_ns, .arg = s } };
+                         .clock = { .now_ns = now_ns, .arg = s, .slept_ns = slept_ns } };
     if (!mkdtemp(s->folder) || setenv("CELLSPAN_LIBEXECDIR", s->folder, 1) < 0)
         abort();
     put_script(s, "cellspan-launch-local", "exec cat >/dev/null");

@@ -34,6 +34,7 @@ struct stage {
     bool is_still; /* time stands still, at still_ns */
     /* ahead_ns: of the system's clock, modulo 2^64, when it does not */
     uint64_t still_ns, ahead_ns;
+    uint64_t slept_ns; /* for how long the kernel's machine was suspended */
 };
 
 enum peer_key { PEER_CURVE, PEER_WRONG, PEER_NULL };

@@ -69,6 +69,44 @@ static void silence_is_shown_before_it_is_a_loss(void)
     stage_close(&s);
 }
 
+/* Users were told when a wait ends. Agents don't wait for longer either. */
+static void the_wait_goes_on_while_this_machine_is_suspended(void)
+{
+    struct stage s;
+    struct peer peer[2];
+    struct keys next[2];
+    const unsigned first = two_up(&s, peer, next);
+    const struct node *node = &link_of(&s, first)->node;
+    const struct node *silent = &link_of(&s, first + 1)->node;
+    uint64_t until_ns[2];
+
+    stage_still(&s);
+    s.slept_ns += 3600 * NS_PER_S;
+    stage_skip(&s, 1000);
+    ok(!s.away[first] && !s.away[first + 1] && !s.n_lost,
+       "after an hour's sleep nobody is away who was there before");
+    cut(&s, &peer[0], first);
+    stage_skip(&s, 70000);
+    ok(node->shown_away && silent->shown_away, "two are away");
+    until_ns[0] = node->until_ns;
+    until_ns[1] = silent->until_ns;
+    s.slept_ns += 400 * NS_PER_S;
+    stage_skip(&s, 500);
+    ok(node->until_ns == until_ns[0] - 400 * NS_PER_S &&
+           silent->until_ns == until_ns[1] - 400 * NS_PER_S,
+       "a sleep does not move the ends of their waits");
+    is_int(s.n_lost, 0, "and they are waited for until then");
+    s.slept_ns += NS_PER_S / 2;
+    stage_skip(&s, 500);
+    ok(node->until_ns == until_ns[0] - 400 * NS_PER_S, "half a second may be that of two readings");
+    s.slept_ns += 3600 * NS_PER_S;
+    stage_skip(&s, 500);
+    ok(s.lost[first] == 1 && s.lost[first + 1] == 1, "the next sleep is longer than the waits");
+    ok(strstr(s.why[first + 1], "for 600 s"), "which say how long they were: %s", s.why[first + 1]);
+    peer_close(&peer[1]);
+    stage_close(&s);
+}
+
 static void an_engine_knows_earlier_that_one_is_away(void)
 {
     struct stage s;
@@ -224,6 +262,7 @@ int main(void)
     setenv("CELLSPAN_RESUME", "600", 1);
     one_that_is_away_is_shown_and_waited_for();
     silence_is_shown_before_it_is_a_loss();
+    the_wait_goes_on_while_this_machine_is_suspended();
     one_that_is_given_up_is_lost_soon();
     an_engine_knows_earlier_that_one_is_away();
     an_agent_that_ends_is_not_waited_for();
