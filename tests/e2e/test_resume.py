@@ -25,18 +25,18 @@ def net():
 
 
 @pytest.fixture
-def nb(net, fresh):
-    """Four ranks on two hosts; nobody is lost because the machine is busy."""
-    made = fresh(env=dict(net.variables(), CELLSPAN_HEARTBEAT_TIMEOUT="60", CELLSPAN_RESUME="0"))
+def nb(request, net, fresh):
+    """Four ranks on two hosts; nobody is lost because the machine is busy. Parameter: CELLSPAN_RESUME."""
+    made = fresh(env=dict(net.variables(), CELLSPAN_HEARTBEAT_TIMEOUT="60", CELLSPAN_RESUME=getattr(request, "param", "0")))
     made.pids = values(made.ok(BOTH, limit=UP))
     yield made
     made.close()
     assert made.left == [] and net.left() == []
 
 
-def connections(net, host):
-    """Those of the kernel to that host's agent, as (port here, port there)."""
-    words = ["ss", "-Htn", "state", "established", "dst %s and not dport = :22" % net.address(host)]
+def connections(net, host, ssh=False):
+    """Those of the kernel to that host's agent, as (port here, port there), or of ssh."""
+    words = ["ss", "-Htn", "state", "established", "dst %s and %s dport = :22" % (net.address(host), "" if ssh else "not")]
     lines = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
     return [tuple(address.rsplit(":", 1)[1] for address in line.split()[2:4]) for line in lines]
 
@@ -141,11 +141,18 @@ def test_the_shortest_cable_pull_that_the_agent_notices(net, fresh):
 
 # ---- at any moment ----
 
-class Cuts:
-    """Resets connections at random moments, in a thread: the kernel's to a host, or one between hosts."""
+def reset_ssh(net, host):
+    """Waits until there is another: the launcher logs in anew, to look."""
+    before = connections(net, host, ssh=True)
+    subprocess.run(["ss", "-K", "-tn", "dst %s and dport = :22" % net.address(host)], capture_output=True, check=True)
+    assert wait_until(lambda: set(connections(net, host, ssh=True)) - set(before), SOON), "no new ssh"
 
-    def __init__(self, net, seed, pause):
-        self.net, self.random, self.pause = net, random.Random(seed), pause
+
+class Cuts:
+    """Resets connections at random moments, in a thread: the kernel's to a host, those between hosts or, if `ssh`, those of ssh."""
+
+    def __init__(self, net, seed, pause, ssh):
+        self.net, self.random, self.pause, self.ssh = net, random.Random(seed), pause, ssh
         self.done, self.failed, self.over = 0, None, threading.Event()
         self.thread = threading.Thread(target=self.go_on)
 
@@ -161,7 +168,9 @@ class Cuts:
         try:
             while not self.over.wait(self.random.uniform(0, self.pause)):
                 host = self.random.choice(self.net.names)
-                if self.random.random() < 0.25:
+                if self.ssh and self.random.random() < 0.25:
+                    reset_ssh(self.net, host)
+                elif self.random.random() < 0.25:
                     self.net.exec(host, "ss", "-K", "-tn", "dst %s.0/24 and not sport = :22 and not dport = :22" % self.net.network)
                 else:
                     reset(self.net, host)
@@ -203,11 +212,11 @@ class Work:
         assert self.nb.ok("[int(m.sum()) for m in mine]").value == str([n * (n - 1) // 2 + n * rank for rank in range(4)])
 
 
-def survive(nb, net, seed, cuts, pause):
+def survive(nb, net, seed, cuts, pause, ssh=False):
     """Works until so many connections were cut."""
     print("seed %d" % seed)
     work = Work(nb, seed)
-    with Cuts(net, seed, pause) as cut:
+    with Cuts(net, seed, pause, ssh) as cut:
         while cut.done < cuts and not cut.failed:
             work.step()
     assert not cut.failed, cut.failed
@@ -220,6 +229,8 @@ def test_at_any_moment(nb, net):
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(3600)
-def test_a_hundred_times_in_ten_minutes(nb, net):
-    survive(nb, net, int(time.time()), 100, 12)
+@pytest.mark.limit(3600)
+@pytest.mark.parametrize("nb, ssh", [("0", False), ("600", True)], indirect=["nb"])
+def test_a_hundred_times_in_ten_minutes(nb, net, ssh):
+    """With CELLSPAN_RESUME=0 an ssh that breaks is the end of its host; else each connection is one of them."""
+    survive(nb, net, int(time.time()), 100, 12, ssh)
