@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pathlib
 import re
+import subprocess
 
 import processes
 import pytest
@@ -96,6 +97,32 @@ def test_a_direct_way_that_is_closed_later(notebook, slurm_on_hosts, close, how)
     slurm_on_hosts.run("scancel", "--signal=KILL", relay)
     assert wait_until(lambda: not relays(slurm_on_hosts), UP), relays(slurm_on_hosts)
     assert values(nb.ok(ALL, limit=UP)) == list(enumerate(pids))
+    nb.close()
+    assert nb.left == []
+
+
+def test_connections_of_a_step_that_are_reset(notebook, slurm_on_hosts, hosts, ports):
+    """Its agents come back on others. Of srun's own, Slurm gives up the step: that is told, and the next cell has another."""
+    def reset(port=""):
+        for host in ("h1", "h2"):
+            subprocess.run(["ss", "-K", "-tn", "dst %s %s" % (hosts.address(host), port)], stdout=subprocess.DEVNULL, check=True)
+
+    nb = notebook(CELLSPAN_HEARTBEAT_TIMEOUT="60", CELLSPAN_RESUME="600")
+    pids = values(nb.ok("%%distribute -n 2 --on 'slurm:--nodes=2 -w n[1-2]' --gather\nimport os, time\nkept = int(os.environ['RANK'])\nos.getpid()", limit=UP))
+    cell = nb.start("%%distribute --merge prefix\nfor k in range(1000):\n    print('tick', k, flush=True)\n    time.sleep(0.004)")
+    for tick in (100, 400, 700):
+        nb.wait_shown(cell, "[0] tick %d\n" % tick)
+        reset("and sport >= :%d and sport <= :%d" % ports)
+    nb.wait(cell, UP).assert_ok()
+    for rank in range(2):
+        assert re.findall(r"^\[%d\] tick (\d+)$" % rank, cell.stdout, re.M) == [str(k) for k in range(1000)]
+    assert values(nb.ok(ALL, limit=UP)) == list(enumerate(pids))
+    cell = nb.start("%%distribute --grace 1s\nprint('begun', flush=True)\ntime.sleep(600)")
+    nb.wait_shown(cell, "begun")
+    reset()
+    nb.wait(cell, UP).assert_error("RankDied")
+    assert "cellspan-agent ended" in cell.shown, cell.shown
+    assert "is started again" in nb.ok("%%distribute\n1", limit=UP).stderr
     nb.close()
     assert nb.left == []
 
