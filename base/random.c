@@ -7,7 +7,8 @@
 int random_open(struct err *err)
 {
     if (sodium_init() < 0)
-        return err_set(err, "libsodium can't start: this system has no source of random numbers");
+        return err_set(err, "libsodium can't start: this system has no source of random numbers: "
+                            "give it /dev/urandom");
     return 0;
 }
 

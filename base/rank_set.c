@@ -150,7 +150,8 @@ static int parse_number(const char **p, const char *end, unsigned size, unsigned
 static int out_of_range(struct err *err, struct slice token, unsigned size, bool there)
 {
     if (size == 0)
-        return err_set(err, "rank %.*s: there are no ranks yet", SLICE_ARG(token));
+        return err_set(err, "rank %.*s: there are no ranks yet: run a cell on ranks first",
+                       SLICE_ARG(token));
     if (!there && size == 1)
         return err_set(err, "rank %.*s: this would run on rank 0 only; ask for more ranks",
                        SLICE_ARG(token));

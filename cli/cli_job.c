@@ -264,7 +264,7 @@ static void late(void *arg)
         kernel_kill(j); /* SIGCHLD ends the loop */
         return;
     }
-    err_set(&err, "the kernel was started, but does not answer");
+    err_set(&err, "the kernel was started, but does not answer: run `cellspan doctor`");
     fail(j, &err);
 }
 
@@ -447,7 +447,7 @@ int cli_job_run(const struct python_interpreter *python, struct slice code, stru
         if (j.err.text[0])
             err_set(err, "%s", j.err.text);
         else if (status < 0)
-            err_set(err, "the kernel ended before the cell did");
+            err_set(err, "the kernel ended before the cell did: see what it wrote");
     }
     if (!j.err.text[0] && status >= 0 && printer_failed(j.printer, err) < 0 && status == 0)
         status = -1;

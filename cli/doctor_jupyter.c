@@ -64,8 +64,9 @@ static unsigned check_spec(struct doctor *d, const struct jupyter_path *p, const
     if (buf_addf(&file, "%s/kernels/%s/kernel.json", dir, name) == 0)
         s = start_of(file.p);
     if (s.program && (wins = jupyter_path_spec(p, name)) && strcmp(wins, file.p) != 0)
-        finding_say(d, NOTE, "kernelspec", NULL, "%s: %s is not used, since %s comes first", name,
-                    file.p, wins);
+        finding_say(d, NOTE, "kernelspec",
+                    "remove one, or give one another name: cellspan install --name",
+                    "%s: %s is not used, since %s comes first", name, file.p, wins);
     else if (s.program)
         check_start(d, name, file.p, &s);
     free(wins);

@@ -2,6 +2,7 @@
 /* install.c - `cellspan install` and `cellspan uninstall` (declared in private.h). */
 #include "cli/private.h"
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,7 +113,8 @@ static int install_for(const struct install *o, const struct python_interpreter 
     if (!rc)
         printf("%s is in %s\nits notebooks run %s (Python %s)\n", o->display_name, dir,
                python->path, python->version);
-    if (!rc && (rc = fflush(stdout) ? err_set(err, "stdout can't be written") : 0) == 0)
+    if (!rc && (rc = fflush(stdout) ? err_set(err, "stdout can't be written: %s", strerror(errno))
+                                    : 0) == 0)
         rc = warn_if_hidden(o->name, python->prefix, data, dir, err);
     free(dir);
     free(data);

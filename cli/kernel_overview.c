@@ -83,7 +83,7 @@ static int become(const struct running_kernel *k, struct err *err)
     const int n = read_groups(k->pid, &group, groups);
 
     if (n < 0 || !kernel_runs(k))
-        return err_set(err, "it has ended");
+        return err_set(err, "it has ended: run the command again");
     go_to(k);
     if (setrlimit(RLIMIT_AS, &memory) < 0 || setgroups((size_t)n, groups) < 0 ||
         setresgid(group, group, group) < 0 || setresuid(k->uid, k->uid, k->uid) < 0)
@@ -94,8 +94,8 @@ static int become(const struct running_kernel *k, struct err *err)
 #else
 static int become(const struct running_kernel *k, struct err *err)
 {
-    (void)k;
-    return err_set(err, "here a process can't be where another one is");
+    return err_set(err, "ask as user %lu: this system can't do it for others",
+                   (unsigned long)k->uid);
 }
 #endif
 

@@ -36,10 +36,13 @@ static void late(void *arg)
     struct asked_kernel *q = arg;
 
     if (q->asked)
-        err_set(&q->err, "it stopped answering: it has said nothing for %u s",
-                (unsigned)(q->silence_ns / NS_PER_S));
+        err_set(
+            &q->err,
+            "it stopped answering: it has said nothing for %u s; wait, or end it with `cellspan "
+            "stop`",
+            (unsigned)(q->silence_ns / NS_PER_S));
     else
-        err_set(&q->err, "it does not answer");
+        err_set(&q->err, "it does not answer: wait, or end it with `cellspan stop`");
     over(q);
 }
 
@@ -105,7 +108,8 @@ static void run(struct asked_kernel *q, const struct running_kernel *k, const ch
     struct err *err = &q->err;
 
     if (!k->file)
-        err_set(err, "it was started without a connection file");
+        err_set(err, "it was started without a connection file (-f), so it can't be asked: use its "
+                     "notebook");
     if (!k->file || random_open(err) < 0 || connection_read(&connection, k->file, err) < 0)
         return;
     if ((q->loop = loop_create(&clock_system, err)) &&

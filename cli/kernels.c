@@ -249,7 +249,8 @@ int kernels_find(struct kernels *k, bool all, struct err *err)
     int rc = 0;
 
     if (!dir)
-        return err_set(err, "/proc: %s (it has the list of processes)", strerror(errno));
+        return err_set(err, "/proc: %s: it has the list of processes, and must be mounted",
+                       strerror(errno));
     while (rc == 0 && (entry = readdir(dir))) {
         const long pid = strtol(entry->d_name, NULL, 10);
         struct running_kernel one;

@@ -268,7 +268,10 @@ static int stop(const char *word, struct err *err)
     /* the kernel ends its processes on all machines when it gets SIGTERM, too */
     if ((unanswered.text[0] || !ends(one, END_NS)) && !ends_by(one, SIGTERM) &&
         !ends_by(one, SIGKILL))
-        rc = err_set(err, "%s: kernel %ld does not end", word, (long)one->pid);
+        rc = err_set(err,
+                     "%s: kernel %ld got SIGKILL and does not end: the system holds it (see "
+                     "/proc/%ld/status)",
+                     word, (long)one->pid, (long)one->pid);
     if (rc == 0)
         printf("%s: kernel %ld has ended%s\n", one->notebook, (long)one->pid,
                one->served ? "; the Jupyter server that started it may start it anew" : "");

@@ -95,7 +95,8 @@ static int take_torchruns(struct run *r, char **argv, int *i, struct err *err)
         return rc;
     if (r->n_set == SET_MAX) {
         free(set);
-        return err_set(err, "too many options set the environment");
+        return err_set(err, "more than %d options set the environment: use --env less often",
+                       SET_MAX);
     }
     r->set[r->n_set++] = set;
     r->word[r->n++] = env_option;

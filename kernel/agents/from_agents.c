@@ -318,7 +318,8 @@ static bool take_move(struct agents *a, struct node_link *link, const struct spa
         node_failures_cut(a, link);
         link->voided_parent = ROUTE_KERNEL;
     } else if (outcome == TREE_MOVE_CUT_OFF)
-        node_failures_lose(a, link, "the agent by way of which it was to be reached is gone");
+        node_failures_lose(
+            a, link, "the agent by way of which it was to be reached is gone: run the cell again");
     return outcome != TREE_MOVE_NOT_MINE;
 }
 

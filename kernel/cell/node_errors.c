@@ -120,7 +120,7 @@ void node_errors_fail(struct cell *c)
     if (rc == 0)
         cell_fail(c, "RankNotStarted", "%s", words.p);
     else
-        cell_fail(c, "RankNotStarted", "%zu machines did not come up", a->n);
+        cell_fail(c, "RankNotStarted", "%zu machines did not come up: run the cell again", a->n);
     buf_release(&words);
 }
 

@@ -219,7 +219,8 @@ static int watch_for_the_end(struct program *h, struct loop *loop, struct err *e
 
     (void)signal(SIGPIPE, SIG_IGN);
     if (!h->no_stdin && fd_nonblock(STDIN_FILENO, true) < 0)
-        return err_set(err, "stdin is closed; it tells when the kernel ends");
+        return err_set(
+            err, "stdin is closed: it must be open, for its end says that the kernel has ended");
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         if ((signals[i] != SIGTERM || !h->notice.sigterm_s) &&
             !loop_signal(loop, signals[i], told_to_end, &h->agent.kernel, err))

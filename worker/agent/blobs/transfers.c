@@ -259,7 +259,8 @@ static struct transfer *transfer_of(struct transfers *c, uint64_t blob, struct e
     if (t)
         return t;
     if (!b)
-        return err_null(err, "%s does not have that value any more", c->ops.node);
+        return err_null(err, "%s does not have that value any more: run the cell again",
+                        c->ops.node);
     if ((fd = fcntl(b->fd, F_DUPFD_CLOEXEC, 3)) < 0)
         return err_null(err, "%s: no descriptor for a value: %s", c->ops.node, strerror(errno));
     if (!(t = transfer_table_add(&c->table, blob, b->size, b->size, fd)))

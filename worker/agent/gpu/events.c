@@ -106,7 +106,8 @@ int events_mark(struct gpu_driver *d, unsigned worker, const json_t *uuids, stru
     struct mark *mark;
 
     if (n > GPUS_MAX)
-        return err_set(err, "a worker has more than %u GPUs", GPUS_MAX);
+        return err_set(err, "a worker has more than %u GPUs: name fewer in CUDA_VISIBLE_DEVICES",
+                       GPUS_MAX);
     make_room(d, worker, n);
     if (!(mark = realloc(d->mark, (d->n_marks + n + 1) * sizeof *mark)))
         return err_set(err, "out of memory");

@@ -16,7 +16,7 @@ int gpus_add(struct gpus *g, const struct gpu *one, struct err *err)
     struct gpu *v;
 
     if (g->n >= GPUS_MAX)
-        return err_set(err, "more than %u GPUs", GPUS_MAX);
+        return err_set(err, "more than %u GPUs: name fewer in CUDA_VISIBLE_DEVICES", GPUS_MAX);
     if (!(v = realloc(g->v, (g->n + 1) * sizeof *v)))
         return err_set(err, "out of memory for the list of GPUs");
     g->v = v;

@@ -273,7 +273,7 @@ class Group:
         with _Slot() as slot, _Placed(ns, {}, VALUE + slot), InPython({"ranks": ranks}):
             self._home.call(magic_line("pull", {"ranks": ranks, "into": VALUE + slot}, name), CALL_SHOWN)
             if VALUE + slot not in ns:
-                raise RuntimeError(f"{name} did not arrive")
+                raise RuntimeError(f"{name} did not arrive: the output says why")
             return ns[VALUE + slot]
 
     @property

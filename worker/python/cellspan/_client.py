@@ -163,7 +163,7 @@ class Far:
             if child.poll() is not None:
                 raise RuntimeError(f"cellspan's kernel ended when it was started (exit status {child.returncode})")
             if time.monotonic() > limit:
-                raise RuntimeError(f"cellspan's kernel was started, but does not answer within {START_S} s")
+                raise RuntimeError(f"cellspan's kernel was started, but does not answer within {START_S} s: run `cellspan doctor`")
 
     # ---- end
 

@@ -511,4 +511,4 @@ def _check_takes(fn, count):
         return
     except TypeError as error:
         if "signature" not in text_of(error):
-            raise TypeError(f"{getattr(fn, '__name__', fn)}(): {error}: map() gives it {count} argument{'s' * (count > 1)}") from None
+            raise TypeError(f"{getattr(fn, '__name__', fn)}(): {error}: map() gives it {count} argument{'s' * (count > 1)}: give as many lists as it takes") from None

@@ -509,7 +509,7 @@ class Capture:
         """These names in one pickle. May raise CaptureError, as pack()."""
         groups = {name: self._call_buffers.value(name) for name in names if is_group(name)}
         if None in groups.values():
-            raise CaptureError("the call that needs it is over")
+            raise CaptureError("the call that needs it is over: run it again")
         missing = [n for n in names if n not in self.values and n not in groups]
         if missing:
             raise CaptureError(self._none(*missing))

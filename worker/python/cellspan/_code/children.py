@@ -153,7 +153,7 @@ def ask(folder, question):
             made.sendall(_packed(question))
             said = json.loads(_line(made) or "{}")
         except (OSError, ValueError):
-            raise Unavailable("the rank that began this process has ended or does not answer") from None
+            raise Unavailable("the rank that began this process has ended or does not answer: run the cell again") from None
     if "error" in said:
         raise Unavailable(said["error"])
     return said.get("entry")

@@ -296,7 +296,7 @@ class RankCode:
         except Unavailable as error:
             raise Refused(f"--with {path}: {error}") from None
         if entry is None:
-            raise Refused(f"--with {path}: the notebook has no such file or folder")
+            raise Refused(f"--with {path}: the notebook has no such file or folder: name one of the notebook's machine")
         targets = {_target(row[0], entry): row for row in entry["files"]}
         key = path, os.getcwd(), entry["roots"][0]
         if self._placed.get(key) == {target: (row[2], _state(target)) for target, row in targets.items()}:

@@ -42,7 +42,7 @@ def debug():
     rank, error = shell.worker.rank, _error_of(shell.worker.failed_cell)
     tb = None if error is None else tb_of(error)
     if tb is None:
-        raise UsageError(f"rank {rank} has no error to look at: its last cell did not fail, or %ranks free has let go of it")
+        raise UsageError(f"rank {rank} has no error to look at: its last cell did not fail, or %ranks free has let go of it: run the cell again")
     pdb = shell.InteractiveTB.debugger_cls()
     pdb.prompt = f"rank {rank} ipdb> "
     pdb.reset()
