@@ -2,7 +2,6 @@
 /* Grows by half, so that n additions take linear time in total. */
 #include "base/buf.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -60,16 +59,25 @@ int buf_add_text(struct buf *b, const char *text)
 int buf_addf(struct buf *b, const char *format, ...)
 {
     va_list args;
-    int n;
+    int rc;
 
     va_start(args, format);
-    n = vsnprintf(NULL, 0, format, args);
+    rc = buf_addv(b, format, args);
     va_end(args);
+    return rc;
+}
+
+int buf_addv(struct buf *b, const char *format, va_list args)
+{
+    va_list again;
+    int n;
+
+    va_copy(again, args);
+    n = vsnprintf(NULL, 0, format, again);
+    va_end(again);
     if (n < 0 || buf_reserve(b, (size_t)n) < 0)
         return -1;
-    va_start(args, format);
     n = vsnprintf(b->p + b->n, (size_t)n + 1, format, args);
-    va_end(args);
     if (n < 0) {
         b->p[b->n] = '\0';
         return -1;

@@ -3,6 +3,7 @@
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -35,6 +36,7 @@ MUST_USE int buf_add(struct buf *b, const void *p, size_t n);
 MUST_USE int buf_add_slice(struct buf *b, struct slice s);
 MUST_USE int buf_add_text(struct buf *b, const char *text);
 MUST_USE int buf_addf(struct buf *b, const char *format, ...) PRINTF_LIKE(2, 3);
+MUST_USE int buf_addv(struct buf *b, const char *format, va_list args) PRINTF_LIKE(2, 0);
 void buf_drop(struct buf *b, size_t n); /* removes the first n bytes (at most all) */
 /* The first line without its newline, which stays in the buffer. False: there is no whole line. */
 bool buf_line(const struct buf *b, struct slice *line);

@@ -66,14 +66,17 @@ void cell_release_members(struct cell *c)
 
 int cell_fail(struct cell *c, const char *ename, const char *format, ...)
 {
-    char text[4096];
+    struct buf text = BUF_INIT;
     va_list args;
+    int rc;
 
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    rc = buf_addv(&text, format, args);
     va_end(args);
-    text_trim(text);
-    cell_fail_in_words(c, ename, "", slice_text(text));
+    if (rc == 0)
+        text_trim(text.p);
+    cell_fail_in_words(c, ename, "", slice_text(rc == 0 ? text.p : "out of memory"));
+    buf_release(&text);
     return -1;
 }
 

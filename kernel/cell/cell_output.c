@@ -505,11 +505,15 @@ void output_again(struct cell *c, const struct held_output *what, const struct c
 static void note(struct cell *c, unsigned stream, const char *format, va_list args)
 {
     struct buf line = BUF_INIT;
-    char text[4096];
+    int rc = buf_add_text(&line, "cellspan: ");
 
-    vsnprintf(text, sizeof text, format, args);
-    text_trim(text);
-    if (buf_addf(&line, "cellspan: %s\n", text) == 0 && c->out.path)
+    rc = rc < 0 ? rc : buf_addv(&line, format, args);
+    if (rc == 0) {
+        text_trim(line.p);
+        line.n = strlen(line.p);
+        rc = buf_add_text(&line, "\n");
+    }
+    if (rc == 0 && c->out.path)
         (void)paced(c, stream, buf_slice(&line));
     buf_release(&line);
 }

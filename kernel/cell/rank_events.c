@@ -254,14 +254,16 @@ static void ranks_lost(struct notebook *nb, const struct group *g, unsigned node
 void rank_events_lost(struct notebook *nb, unsigned node, const char *why)
 {
     struct span gone = { .kind = SPAN_EXITED, .v[F_EXITED_CODE].u64 = EXITED_UNKNOWN };
-    char cause[1100];
+    struct buf cause = BUF_INIT;
 
-    snprintf(cause, sizeof cause, "is gone: %s", why);
-    text_trim(cause);
-    gone.v[F_EXITED_CAUSE].s = slice_text(cause);
+    /* a launcher's last lines, of which the last one says most */
+    if (buf_addf(&cause, "is gone: %s", why) == 0)
+        text_trim(cause.p);
+    gone.v[F_EXITED_CAUSE].s = slice_text(cause.n ? cause.p : "is gone");
     ranks_lost(nb, nb->group, node, &gone);
     if (nb->script_group)
         ranks_lost(nb, nb->script_group, node, &gone);
+    buf_release(&cause);
 }
 
 /* ---- ranks that do not end although they were killed ---- */

@@ -207,10 +207,11 @@ static void refusals(void)
     memset(words, 'x', 1);
     for (size_t k = 1; k + 2 < sizeof words; k += 2)
         memcpy(words + k, "\u00e9", 2);
+    memcpy(words + sizeof words - sizeof " its end.", " its end.", sizeof " its end.");
     run(&w, "%%distribute --on slurm:--partition=x\npass");
     engine(&w, ENGINE_FAILED, words);
-    ok(is_over(&w, "\"evalue\":\"x\u00e9"),
-       "a long message of an engine is cut between two characters");
+    ok(is_over(&w, "\"evalue\":\"x\u00e9") && logged(&w, "\u00e9 its end.\""),
+       "a long message of an engine is shown to its last word, which says most");
     world_close(&w);
 }
 

@@ -144,6 +144,31 @@ static void named_once(void)
     world_close(&w);
 }
 
+/* The last line of a launcher says how it ended. */
+static void its_last_line_is_shown(void)
+{
+    static const char end[] = "\nmpirun ended with status 1";
+    struct clock clock;
+    struct world w;
+    char words[6001];
+
+    for (unsigned idle = 0; idle < 2; idle++) {
+        memset(words, 'x', sizeof words);
+        memcpy(words + sizeof words - sizeof end, end, sizeof end);
+        open_two(&w, &clock);
+        run(&w, "%%distribute\npass");
+        provide(&w);
+        if (idle)
+            all_done(&w, 2, 5);
+        lost(&w, 2, words);
+        pass(&w, NS_PER_S);
+        ok(logged(&w, idle ? "mpirun ended with status 1 (pid 1004) (no cell was running on it)"
+                           : "mpirun ended with status 1 (pid 1004)"),
+           "of a long reason the end is shown too%s", idle ? ", also when no cell runs" : "");
+        world_close(&w);
+    }
+}
+
 static void lost_without_room(void)
 {
     struct clock clock;
@@ -457,6 +482,7 @@ int main(void)
     replaced();
     full();
     named_once();
+    its_last_line_is_shown();
     lost_without_room();
     lost_while_starting();
     lost_all();
