@@ -454,3 +454,20 @@ class Cases:
         os.kill(nb.pid, signal.SIGKILL)
         assert session.left() == []
         session.close()
+
+    def test_agents_that_cant_reach_the_kernel_are_named_with_its_address(self, session):
+        """In a notebook of its own, which says an address at which nobody listens. base/settings.c has how long agents try."""
+        if not session.engine.launched:
+            pytest.skip("%s's agent has no address to dial" % session.engine.name)
+        session.close()
+        assert wait_until(session.engine.ready, LIMIT), session.engine.left()
+        with socket.socket() as closed:
+            closed.bind(("127.0.0.1", 0))
+            place = "127.0.0.1:%d" % closed.getsockname()[1]
+            with contextlib.closing(Notebook(env={**session.engine.variables(), "CELLSPAN_ADVERTISE": place, "CELLSPAN_RELAY": "never"})) as nb:
+                nb.ok(session.engine.first, limit=LIMIT)
+                cell = nb.run(session.cell("1"), limit=LIMIT)
+                assert cell.status == "error" and nb.ok("1 + 1").value == "2"
+        wanted = r"cellspan-agent.* can't reach the kernel: tcp://%s \([^)]*connection refused\)" % re.escape(place)
+        assert re.search(wanted, cell.error["evalue"]), cell.shown
+        assert nb.left == [] and session.left() == []

@@ -53,6 +53,8 @@ static void seconds_are_read(void)
             "a duration is wanted (10, 10s, 5min, 2h or 500ms), from 0.1 to 86400 s; 10 is used");
     is_int((int64_t)value(SETTING_HANG_NOTICE, "off"), 0, "a word may stand for no seconds");
     is_int((int64_t)value(SETTING_HANG_NOTICE, "0"), 0, "as 0 does there");
+    is_int((int64_t)value(SETTING_DIAL_TIMEOUT, NULL), 30 * (int64_t)NS_PER_S,
+           "as long an agent tries to reach the kernel before it says that it can't");
     is_int((int64_t)value(SETTING_RESUME, NULL), 120 * (int64_t)NS_PER_S, "two minutes");
     is_int((int64_t)value(SETTING_RESUME, "5m"), 300 * (int64_t)NS_PER_S,
            "unless the user says so");
