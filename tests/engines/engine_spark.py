@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Spark: a standalone cluster of two workers (spark.sh), as an application of its own and on the notebook's session.
 
-`tests/engines/spark.sh install` makes the virtual environment that it needs. SPARK_VERSION chooses another version of pyspark.
+`tests/engines/spark.sh install` makes the virtual environment that it needs. SPARK_VERSION chooses another version of pyspark, and
+SPARK_CLIENT the notebook's alone: a client of Spark Connect may be older than its server.
 """
 
 import glob
@@ -17,6 +18,7 @@ import engines
 
 BUILT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".build"))
 VERSION = os.environ.get("SPARK_VERSION", "4.0.1")
+CLIENT = os.environ.get("SPARK_CLIENT", VERSION)
 
 
 class Cluster(engines.Engine):
@@ -52,8 +54,8 @@ class Spark(Engine):
     cluster = None
 
     def missing(self):
-        there = os.path.exists(os.path.join(BUILT, "spark", VERSION, "made"))
-        return super().missing() or ("" if there else "pyspark %s is not there: tests/engines/spark.sh install" % VERSION)
+        absent = [version for version in (VERSION, CLIENT) if not os.path.exists(os.path.join(BUILT, "spark", version, "made"))]
+        return super().missing() or ("pyspark %s is not there: tests/engines/spark.sh install" % absent[0] if absent else "")
 
     settings = {}  # for spark.sh
 
@@ -87,7 +89,7 @@ class Spark(Engine):
         return self.on + " --executor-memory 64g", "Spark has given 0 of 2 slots so far"
 
     def variables(self):
-        (packages,) = glob.glob(os.path.join(BUILT, "spark", VERSION, "lib", "python3.*", "site-packages"))
+        (packages,) = glob.glob(os.path.join(BUILT, "spark", CLIENT, "lib", "python3.*", "site-packages"))
         return {**self.cluster.variables(), "PYTHONPATH": packages, "SPARK_LOCAL_DIRS": self.temporary}
 
     @property
