@@ -96,6 +96,9 @@ def test_numbers_may_be_numpys():
     assert _views.targets(numpy.int64(1), [0, 1, 2]) == [1] and _views.targets(numpy.int32(-1), [0, 1]) == [1]
     assert _views.targets([numpy.int64(1), 0], [0, 1]) == [1, 0] and _views.targets(numpy.array([1, 0]), [0, 1]) == [1, 0]
     assert _views.resolved(numpy.array([1]), [0, 1]) == [1]
+    for mask in (numpy.array([False, True, True]), [False, True, True], True, numpy.bool_(False)):
+        with pytest.raises(TypeError, match=r"those that a mask of bools means are numpy.flatnonzero\(mask\)"):
+            _views.targets(mask, [0, 1, 2])
     with pytest.raises(TypeError, match="ranks are a number, a list or a slice"):
         _views.targets(numpy.float64(1), [0, 1])
     given = dict.fromkeys(("num_accelerators", "accelerator_type", "remote", "timeout", "gpus", "on", "gpus_per_rank", "reuse"))

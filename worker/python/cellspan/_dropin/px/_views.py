@@ -189,6 +189,8 @@ def targets(key, ids):
         key = key.tolist()
     if isinstance(key, slice):
         found = ids[key]
+    elif isinstance(key, bool):
+        raise TypeError(f"{key!r}: ranks are a number, a list or a slice; those that a mask of bools means are numpy.flatnonzero(mask)")
     elif isinstance(key, int):
         if not -len(ids) <= key < len(ids):
             raise IndexError(f"there is no rank {key}: " + (f"ranks are 0-{len(ids) - 1}" if ids else "all were stopped; Client(n=4) starts four"))
