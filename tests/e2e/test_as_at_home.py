@@ -120,6 +120,15 @@ def test_a_cell_has_its_value_after_a_run_within_it(nb):
     assert nb.ok("%%distribute -n 2 --gather\nget_ipython().run_cell('5')\n7", LIMIT).value == "[7, 7]"
 
 
+def test_a_cell_has_its_value_after_a_run_in_a_thread(nb):
+    nb.ok("import threading, time\nran = []\nget_ipython().events.register('post_run_cell', lambda result: ran.append(result.result))\nrun = get_ipython().run_cell", LIMIT)
+    nb.ok("t = threading.Thread(target=run, args=('time.sleep(0.1)',)); t.start(); t.join()\n41", LIMIT)
+    assert "41" in nb.ok("print(ran)", LIMIT).stdout, "the thread has left it alone"
+    nb.ok("go = threading.Event()\nt = threading.Thread(target=run, args=('go.wait(60)',)); t.start(); time.sleep(0.5)", LIMIT)
+    nb.ok("go.set(); t.join()\n43", LIMIT)
+    assert "43" in nb.ok("print(ran)", LIMIT).stdout, "a thread of an earlier cell, too"
+
+
 @pytest.mark.parametrize("where", ["", "%%distribute -n 2\n"])
 def test_an_error_under_capture_is_shown(nb, where):
     cell = nb.run(where + "%%capture kept\nprint('text')\n1 / 0", LIMIT)

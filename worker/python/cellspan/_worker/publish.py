@@ -159,6 +159,16 @@ class Hook(DisplayHook):
     """The value of the last expression."""
 
     worker = None
+    _results = threading.local()
+
+    @property
+    def exec_result(self):
+        """What gets the value. Each thread has its own: one that runs code by IPython's methods takes nothing away from the cell."""
+        return getattr(self._results, "value", None)
+
+    @exec_result.setter
+    def exec_result(self, result):
+        self._results.value = result
 
     @property
     def prompt_count(self):

@@ -79,7 +79,6 @@ class ManyShells(ZMQInteractiveShell):
 class ManyHooks(Hook):
     """The display hook, with subshells."""
 
-    exec_result = _own("exec_result")
     _bundle = _own("_bundle")
     _is_active = _own("_is_active", False)
 
@@ -111,7 +110,4 @@ def share(home):
         (home, ManyHomes, Home.__name__),
     ):
         many.__name__ = many.__qualname__ = name
-        exec_result = thing.__dict__.get("_trait_values", {}).get("exec_result")
         thing.__class__ = many
-        if many is ManyHooks:
-            thing.__dict__["exec_result"] = exec_result
