@@ -9,6 +9,7 @@ import pickle
 import struct
 import sys
 import threading
+import weakref
 from pathlib import Path
 
 import pytest
@@ -426,6 +427,37 @@ def test_a_rank_keeps_the_targets_of_a_variable_and_of_what_exists_for_one_cell(
     of.gone()
     gc.collect()
     assert h.ref() is not None and call.ref() is None, "the cell has ended"
+
+
+WEAK_ONES = {
+    "WeakSet": ("weakref.WeakSet([n, m])", "sorted(each.v for each in x)", "[1, 2]"),
+    "WeakValueDictionary": ("weakref.WeakValueDictionary(a=n, b=m)", "sorted((k, each.v) for k, each in x.items())", "[('a', 1), ('b', 2)]"),
+    "WeakKeyDictionary": ("weakref.WeakKeyDictionary({n: 'a', m: 'b'})", "sorted((each.v, w) for each, w in x.items())", "[(1, 'a'), (2, 'b')]"),
+    "ref": ("[weakref.ref(n), weakref.ref(m)]", "[each().v for each in x]", "[1, 2]"),
+}
+
+
+@pytest.mark.parametrize("what", WEAK_ONES)
+def test_a_rank_keeps_what_is_in_a_weak_collection_until_it_is_replaced(nb, what):
+    make, look, wanted = WEAK_ONES[what]
+    nb.run(f"{WEAK}\nn.v, m = 1, N()\nm.v = 2\nx, stays, other = {make}, [1], weakref.ref(m)")
+    fd, size = nb.pack("x", "stays", "other")
+    del nb.ns["n"], nb.ns["m"], nb.ns["h"]
+    of = origins.Origins(nb.ns)
+    with of.holding():
+        nb.ns.update(vars_bundle.unpack(fd, size, nb.ns))
+        of.came(["x", "stays", "other"], fd, size)
+    os.close(fd)
+    of.gone()
+    gc.collect()
+    assert str(eval(look, nb.ns)) == wanted
+    seen = [weakref.ref(each) for each in (eval("[each() for each in x]" if what == "ref" else "list(x.values() if hasattr(x, 'valuerefs') else x)", nb.ns))]
+    assert len(seen) == 2
+    nb.run("x = 0")
+    of.gone()
+    gc.collect()
+    kept = [each() for each in seen if each() is not None]
+    assert kept == [nb.ns["other"]()] and kept[0].v == 2, "what only x led to is gone, though others of its bundle are not replaced"
 
 
 def test_the_senders_search_path_is_extended_at_the_receiver(nb, tmp_path, monkeypatch):

@@ -146,6 +146,7 @@ class Origins:
         self._bound = set()  # names that the rank's cells have bound by any means; home may have them, too
         self._before = None  # marks of the names' values when the cell began; None: it has not begun
         self._held, self._of_cell = [], []  # targets of weak references: of the bundle that is being loaded; of all since the last cell's end
+        self._left = []  # Origin.held of variables that were replaced; others of their bundles have the same list
         self._doubtful = {}  # name -> a function: is this the value that the name had before the cell? None: it had none
 
     # ---- what comes and goes
@@ -166,6 +167,8 @@ class Origins:
         self._of_cell += held  # some may belong to names of one cell
         for name in names:
             before = self._of.get(name)
+            if before is not None and before.held and grads is None:
+                self._left.append(before.held)
             self._of[name] = Origin(None if name in complete else kept, why, arrived.get(name), self.user_ns.get(name), grads)
             self._of[name].held = held or (before.held if before is not None and grads is not None else ())
             self._watched.discard(name)
@@ -250,23 +253,61 @@ class Origins:
     def gone(self):
         """The names that were deleted since the last call. Also frees bundles, and what holding() holds, that are not needed any more."""
         self._held, self._of_cell = [], []
+        self._drop_held()  # before names are forgotten: it may be interrupted
         gone = [name for name in {*self._of, *self._watched, *self._bound} if name not in self.user_ns]
         for name in gone:
             self._of.pop(name, None)
             self._watched.discard(name)
         self._bound.difference_update(gone)
         for name, origin in self._of.items():
-            if id(self.user_ns[name]) != origin.ident:
-                origin.held = ()
             if origin.kept is not None and origin.kept.is_large and id(self.user_ns[name]) != origin.ident:
                 origin.kept, origin.why = None, OWN
         return gone
+
+    def _drop_held(self):
+        """Frees what only weak references of variables that are gone, or replaced, lead to."""
+        for name, origin in self._of.items():
+            if origin.held and (name not in self.user_ns or id(self.user_ns[name]) != origin.ident):
+                self._left.append(origin.held)
+                origin.held = ()
+        while self._left:
+            self._let_go(self._left[-1])
+            self._left.pop()
+
+    def _let_go(self, held):
+        """A variable of a bundle was replaced. The others of it keep only those targets of its weak references that they lead to."""
+        for name, origin in self._of.items():
+            if origin.held is not held:
+                continue
+            reached = None
+            with Limit() as limit:
+                try:
+                    reached = limit.run(LIMIT, self._reached, self.user_ns[name])
+                except TooSlow:
+                    pass
+            if limit.noted:
+                raise KeyboardInterrupt
+            if reached is not None:
+                kept = set(map(id, reached))
+                origin.held = [target for target in held if id(target) in kept]
+
+    def _reached(self, value):
+        """The targets of the weak references that a value leads to; None: they are not known."""
+        made = []
+        try:
+            reducers.Pickled(value, self.user_ns, chunks=_Chunks(BODY_MAX), make=lambda *args: made.append(_Reaching(*args)) or made[0])
+        except TooSlow:
+            raise
+        except BaseException:  # noqa: BLE001 - the user's code pickles it
+            return None
+        return made[0].targets if made else ()
 
     def home_deleted(self, names):
         """Home has deleted these names: deletes those that are unchanged. Those that the rank has changed are its own from now on, also if
         home has pulled them since."""
         for name, said in self.changed(names).items():
             origin = self._of.pop(name, None)
+            self._left += [origin.held] if origin is not None and origin.held else []
             self._watched.discard(name)
             if said == "same" and not (origin and origin.pulled):
                 self.deleted[name] = f"{name} was deleted at home, so it was deleted here, too; a variable sent by %push is kept"
@@ -370,6 +411,24 @@ class Origins:
         if arrived and len(arrived.large) == len(large):
             large = [there or here for there, here in zip(arrived.large, large)]
         return theirs.chunks.size, digest, large, copies
+
+
+class _Reaching(reducers.GradPickler):
+    """Collects the targets of the weak references that a value leads to."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.targets = []
+
+    def reducer_override(self, obj):
+        kind = type(obj)
+        if kind is weakref.ref:
+            self.targets.append(obj())
+        elif kind in (weakref.WeakSet, weakref.WeakKeyDictionary):
+            self.targets += list(obj)
+        elif kind is weakref.WeakValueDictionary:
+            self.targets += list(obj.values())
+        return super().reducer_override(obj)
 
 
 class _Longer(Unknown):

@@ -201,6 +201,10 @@ def make_ref(target=None):
     return weakref.ref(_Gone() if target is None else _hold(target))
 
 
+def make_weak_set(items):
+    return weakref.WeakSet(map(_hold, items))
+
+
 def make_weak_dict(kind, items):
     for pair in items.items():
         _hold(pair[0 if kind is weakref.WeakKeyDictionary else 1])

@@ -397,6 +397,9 @@ class Pickler(cloudpickle.Pickler, Found):
         data = view.tobytes()
         return rebuild.make_memoryview, (data if view.readonly else bytearray(data), view.format, view.shape)
 
+    def _reduce_weak_set(self, weak):
+        return rebuild.make_weak_set, (list(weak),)
+
     def _reduce_weak_dict(self, weak):
         return rebuild.make_weak_dict, (type(weak), dict(weak))
 
@@ -533,6 +536,7 @@ _own = {
     memoryview: Pickler._reduce_memoryview,
     weakref.ref: Pickler._reduce_ref,
     weakref.WeakKeyDictionary: Pickler._reduce_weak_dict,
+    weakref.WeakSet: Pickler._reduce_weak_set,
     weakref.WeakValueDictionary: Pickler._reduce_weak_dict,
 }
 if isinstance(typing.NewType, type):

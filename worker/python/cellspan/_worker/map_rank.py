@@ -30,7 +30,8 @@ def work(fn, of, seed=None, retries=0, keeps=False):
                 return
             head, data = chunk
             first, spare = head["first"], retries - head.get("tried", 0)
-            items, held = _items(exchange, data, first, ns)
+            items, targets = _items(exchange, data, first, ns)
+            held = {-1: targets}
             again = functools.partial(_again, exchange, data, first, ns, begin_item, held) if spare else None
             del chunk, data
             began, results = time.perf_counter(), []
@@ -90,11 +91,12 @@ def _is_of_item(error):
 
 
 def _again(exchange, data, first, ns, begin_item, held, at):
-    """Begins this item once more: the call that has failed may have changed it. held: gets what must live as long as the item."""
+    """Begins this item once more: the call that has failed may have changed it. held: gets what must live as long as the item and its result,
+    in place of what the failed call's item has needed."""
     __tracebackhide__ = True
     exchange.again += 1
     items, more = _items(exchange, data, first, ns)
-    item, held[:] = items[at - first], more + held
+    item, held[at] = items[at - first], more
     begin_item(at)
     return item
 
