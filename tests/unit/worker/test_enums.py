@@ -2,13 +2,14 @@
 """Enums of the notebook, and functions with a cache: another process has the same members, aliases, values and attributes."""
 
 import os
+import pickle
 import sys
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from cellspan._capture import origins, reducers, vars_bundle  # noqa: E402
+from cellspan._capture import enums, origins, reducers, vars_bundle  # noqa: E402
 from notebook import Notebook  # noqa: E402
 
 
@@ -29,6 +30,20 @@ ENUMS = {
     "aliases": ("class E(enum.Enum):\n    A = 1\n    ALSO = 1\n    B = 2\ne = E.ALSO", "E['ALSO'] is E.A, list(E.__members__), [m.name for m in E]"),
     "IntFlag": ("class E(enum.IntFlag):\n    R = 1\n    W = 2\n    RW = 3\ne = E.R | E.W", "e is E.RW, int(e), E.R in e, [m.name for m in E], list(E.__members__), int(~E.R)"),
     "Flag": ("class E(enum.Flag):\n    R = enum.auto()\n    W = enum.auto()\n    X = enum.auto()\n    RW = R | W\ne = E.R | E.X", "e == E.R | E.X, E.RW.name, e.value, E.W in e"),
+    "flags of three bits": ("class E(enum.IntFlag):\n    R = 1\n    W = 2\n    X = 4\ne = E.R", "int(~E.R), E(-1), int(E.R ^ E(-1))"),
+    "strict flags": ("class E(enum.Flag, **({'boundary': enum.STRICT} if hasattr(enum, 'STRICT') else {})):\n    R = 1\n    W = 2\n    X = 4\ne = E.R | E.W", "~e, E.X in e"),
+    "a deque": ("import collections\nclass E(collections.deque, enum.Enum):\n    A = [1, 2, 3], 2\ne = E.A", "list(e), e.maxlen, e.value"),
+    "a dict in order": ("import collections\nclass E(collections.OrderedDict, enum.Enum):\n    A = {'b': 1, 'a': 2}\ne = E.A", "list(e.items()), len(e)"),
+    "a dict with a default": ("import collections\nclass E(collections.defaultdict, enum.Enum):\n    A = int,\ne = E.A", "e.default_factory, len(e)"),
+    "a text's class": ("class S(str):\n    pass\nclass E(S, enum.Enum):\n    A = 'a'\ne = E.A", "__import__('copy').deepcopy([e])[0] is e, E.__module__, type(e.__reduce_ex__(2)[0]).__name__"),
+    "its own name": ("class E(enum.Enum):\n    A = 1\n    @property\n    def name(self):\n        return 'A'\n    @property\n    def value(self):\n        return 2\ne = E.A", "e.value, E(1) is e"),
+    "an alias before its member": ("class E(enum.Enum):\n    A = 1\n    B = 2\n    def __init__(self, v):\n        if hasattr(self, '_add_alias_'):\n            self._add_alias_(f'AN{v}')\ne = E.B",
+                                   "list(E.__members__), list(E)"),
+    "values of aliases": ("class E(enum.Enum):\n    A = 1\n    B = 2\n    def __init__(self, v):\n        for value in (f'v{v}', [v]) if hasattr(self, '_add_value_alias_') else ():\n"
+                          "            self._add_value_alias_(value)\ne = E.B", "(E('v1'), 'v1' in E, E([2]), [2] in E) if hasattr(e, '_add_value_alias_') else 0"),
+    "an abstract one": ("import abc\nclass Meta(abc.ABCMeta, enum.EnumMeta):\n    pass\nclass Base(enum.Enum, metaclass=Meta):\n    @abc.abstractmethod\n    def f(self): ...\n"
+                        "class E(Base):\n    A = 1\n    def f(self):\n        return 5\ne = E.A", "e.f(), E.A.f(), type(E).__name__, isinstance(3, E.__base__)"),
+    "what it has computed": ("import functools\nclass E(enum.Enum):\n    A = 1\n    @functools.cached_property\n    def twice(self):\n        return self.value * 2\ne = E.A", "e.twice"),
     "functions": ("def f(x):\n    return x\nclass E(enum.Enum):\n    A = '+', f\n    B = '-', lambda x: -x\n    def __init__(self, sign, fn):\n        self.sign, self.fn = sign, fn\n"
                   "    @classmethod\n    def of(cls, sign):\n        return next(one for one in cls if one.sign == sign)\ne = E.B", "E.of('-') is e, e.fn(3), E.A.fn(4)"),
     "a dataclass": ("@dataclasses.dataclass\nclass M:\n    a: int\n    b: str\nclass E(M, enum.Enum):\n    A = 1, 'x'\n    B = 2, 'y'\n    __reduce_ex__ = enum.Enum.__reduce_ex__\n"
@@ -104,6 +119,32 @@ def test_a_rank_that_only_reads_members_has_not_changed_them(nb, what):
     assert of.changed(list(ns)) == dict.fromkeys(ns, "same")
 
 
+def test_the_bits_of_a_flag_are_those_of_the_sender(nb):
+    nb.run("import enum\nclass E(enum.Flag):\n    R = 1\n    W = 2\n    X = 4")
+    masks = {"_flag_mask_", "_singles_mask_", "_all_bits_"} & vars(nb.ns["E"]).keys()
+    assert masks <= set(enums.own_names(nb.ns["E"], vars(nb.ns["E"]))), "3.11.2 finds them in a class's body, which has no numbers elsewhere"
+
+
+def test_members_whose_content_can_not_be_sent_are_refused(nb):
+    nb.run("import enum, functools\nclass E(functools.partial, enum.Enum):\n    A = max, 3")
+    with pytest.raises(pickle.PicklingError, match="the enum E can't be sent: its members are of the class partial; send their values"):
+        reducers.Pickled(nb.ns["E"], nb.ns)
+
+
+def test_a_member_that_was_added_later_is_there_elsewhere(nb):
+    nb.run("import enum\nclass E(enum.Enum):\n    A = 1\n    B = 2\nx, y = [E], [E]")
+    fd, size = nb.pack("x")
+    nb.run("new = object.__new__(E)\nnew._value_, new._name_, new.__objclass__, new.tag = 3, 'C', E, 't'\nE._member_map_.update(C=new, ALSO=E.A)\nE._member_names_.append('C')\n"
+           "E._value2member_map_[3] = new\ntype.__setattr__(E, 'C', new)\ntype.__setattr__(E, 'ALSO', E.A)")
+    again, more = nb.pack("y")
+    code = (f"A = x[0].A\nfrom cellspan._capture import vars_bundle\nE = vars_bundle.unpack({again}, {more})['y'][0]\n"
+            "print(E is x[0], E.A is A, list(E), E(3) is E.C, E.C.tag, E.ALSO is A, list(E.__members__))")
+    try:
+        assert load(fd, size, again, code) == "True True [<E.A: 1>, <E.B: 2>, <E.C: 3>] True t True ['A', 'B', 'C', 'ALSO']"
+    finally:
+        os.close(again)
+
+
 # -- functions with a cache
 
 CACHED = {
@@ -154,6 +195,19 @@ def test_a_metaclass_of_the_notebook_is_not_called_again(nb, what):
     nb.run(f"wanted = str(({look},))")
     names = " ".join(name for name in ("x", "made", "A", "Meta") if name in nb.ns)
     assert nb.elsewhere(names, f"print(({look},))") == nb.ns["wanted"]
+
+
+def test_a_metaclass_with_two_bases_of_packages_has_what_both_do(nb, tmp_path, monkeypatch):
+    (tmp_path / "counting_meta.py").write_text(
+        "class Body(dict):\n    made = 0\nclass Meta(type):\n    __prepare__ = classmethod(lambda kind, name, bases: Body())\n"
+        "    def __new__(kind, name, bases, body):\n        cls = super().__new__(kind, name, bases, dict(body))\n        type.__setattr__(cls, 'body', type(body).__name__)\n        return cls\n"
+        "    def __init__(cls, name, bases, body):\n        super().__init__(name, bases, body)\n        known.append(name)\n    def __setattr__(cls, name, value):\n"
+        "        type.__setattr__(cls, name, value)\n        seen.append(name)\nknown, seen = [], []\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    nb.run("import abc, counting_meta\nclass Meta(abc.ABCMeta, counting_meta.Meta):\n    def __init__(cls, *args):\n        super().__init__(*args)\n        cls.own = 1\n"
+           "class C(metaclass=Meta):\n    def f(self):\n        return 5\nC.register(int)\nx = C()")
+    code = "import counting_meta\nprint(x.f(), type(x).own, type(x).body, isinstance(3, type(x)), counting_meta.known, 'f' in counting_meta.seen)"
+    assert nb.elsewhere("x", code) == "5 1 Body True ['C'] True"
 
 
 def test_an_attribute_that_was_deleted_from_a_class_is_deleted_elsewhere(nb):

@@ -12,14 +12,16 @@ from __future__ import annotations
 import contextlib
 import copyreg
 import enum
+import functools
 import inspect
 import pickle
 import types
 
-# What Python makes from the members; 3.10 to 3.14 have different ones
+# What Python makes from the members; 3.10 to 3.14 have different ones. (The masks of a flag's bits are sent: 3.11.2 finds some of them in the
+# class's body, which has no numbers here.)
 OF_PYTHON = frozenset(
-    "_member_names_ _member_map_ _member_type_ _value2member_map_ _unhashable_values_ _unhashable_values_map_ _hashable_values_ _flag_mask_ "
-    "_singles_mask_ _all_bits_ _inverted_ _boundary_ _value_repr_".split()
+    "_member_names_ _member_map_ _member_type_ _value2member_map_ _unhashable_values_ _unhashable_values_map_ _hashable_values_ _inverted_ "
+    "_boundary_ _value_repr_".split()
 )
 OF_MAKING = ("__new__", "__init__", "__new_member__", "_new_member_", "_use_args_")  # what makes members, in a class's own names
 OF_MEMBER = frozenset(("_value_", "_name_", "__objclass__", "_sort_order_", "__dict__", "_inverted_"))
@@ -35,9 +37,18 @@ def arguments(cls, number):
     members = []
     for name, member in cls._member_map_.items():
         members.append((name, member._value_, *_data(member)) if member._name_ == name else (name, member._name_))
-    kept = {} if issubclass(cls, enum.Flag) else cls._value2member_map_  # Python notes there how it was asked for a flag, as by -2
-    others = [(value, member._name_) for value, member in kept.items() if _is_other(cls, value, member)]
-    return type(cls), cls.__name__, cls.__bases__, (cls.__module__, getattr(cls, "_boundary_", None), members, others), number, None
+    return type(cls), cls.__name__, cls.__bases__, (cls.__module__, getattr(cls, "_boundary_", None), members, list(_others(cls))), number, None
+
+
+def _others(cls):
+    """(value, a member's name, is it an alias?) of values that the user has given a member, too: by _add_value_alias_() of Python 3.13, which
+    makes an alias, or in _value2member_map_."""
+    aliases = cls.__dict__.get("_hashable_values_", ())
+    for value, member in cls._value2member_map_.items():
+        if _is_other(cls, value, member) and not (issubclass(cls, enum.Flag) and isinstance(value, int) and value < 0):  # Python notes these itself
+            yield value, member._name_, value in aliases
+    for name, values in cls.__dict__.get("_unhashable_values_map_", {}).items():
+        yield from ((value, name, True) for value in values if name in cls._member_map_ and _is_other(cls, value, cls._member_map_[name]))
 
 
 def _is_other(cls, value, member):
@@ -46,21 +57,40 @@ def _is_other(cls, value, member):
 
 
 def _data(member):
-    """(the class whose `__new__` makes such an object, its arguments)."""
+    """(the class of C that makes such an object and its content, the arguments for that, items of a list, pairs of a dict)."""
     kind = type(member)
-    base = next(each for each in kind._member_type_.__mro__ if isinstance(each.__dict__.get("__new__"), types.BuiltinFunctionType))
+    base = next(each for each in kind._member_type_.__mro__ if _is_made_by(each))
     if base is object:
-        return base, ()
+        return base, (), None, None
     if base in FILLED:
-        return base, (base(member),)
+        return base, (base(member),), None, None
     if hasattr(base, "__getnewargs__"):
-        return base, base.__getnewargs__(member)
-    make, args, *_ = base.__reduce_ex__(member, 2)
-    if make is kind:
-        return base, args
+        return base, base.__getnewargs__(member), None, None
+    make, args, state, items, pairs = (*base.__reduce_ex__(member, 2), None, None, None)[:5]
     if make is copyreg.__newobj__ and args[0] is kind:
-        return base, args[1:]
-    raise pickle.PicklingError(f"the enum {kind.__name__} can't be sent: its members are of the class {base.__name__}; send their values")
+        make, args = kind, args[1:]
+    if make is not kind or not _is_of_attributes(state):
+        raise pickle.PicklingError(f"the enum {kind.__name__} can't be sent: its members are of the class {base.__name__}; send their values")
+    return base, args, None if items is None else list(items), None if pairs is None else list(pairs)
+
+
+def _is_made_by(kind):
+    """Does this class, one of C, make objects or their content?"""
+    kinds = types.BuiltinFunctionType, types.WrapperDescriptorType
+    return any(isinstance(kind.__dict__.get(name), kinds) for name in ("__new__", "__init__"))
+
+
+def _is_of_attributes(state):
+    """Are these only the attributes of an object, which members_state() has?"""
+    return all(part is None or isinstance(part, dict) for part in (state if isinstance(state, tuple) and len(state) == 2 else (state,)))
+
+
+def reduced(cls):
+    """As cloudpickle reduces a class, which asks an enum's members for their names and values: a member may have others."""
+    from cloudpickle import cloudpickle
+
+    number = cloudpickle._get_or_create_tracker_id(cls)
+    return None, (None, None, None, None, None, number, None), cloudpickle._class_getstate(cls), None, None, None
 
 
 def own_names(cls, names):
@@ -74,15 +104,26 @@ def members_state(cls):
 
 
 def _attributes(member):
-    found = dict(vars(member))
-    for slot in _slots(type(member)):
+    kind, found = type(member), {**vars(member), **in_slots(member)}
+    return {name: value for name, value in sorted(found.items()) if name not in OF_MEMBER and not _is_computed(kind, name)}
+
+
+def _is_computed(kind, name):
+    """Is it what a cached property keeps? Whoever has only read that has changed nothing."""
+    return isinstance(inspect.getattr_static(kind, name, None), functools.cached_property)
+
+
+def in_slots(obj):
+    """{name: value} of the attributes that an object has by the `__slots__` of its classes."""
+    found = {}
+    for slot in slots_of(type(obj)):
         with contextlib.suppress(AttributeError):  # one that is not set
-            found[slot] = object.__getattribute__(member, slot)
-    return {name: value for name, value in sorted(found.items()) if name not in OF_MEMBER}
+            found[slot] = object.__getattribute__(obj, slot)
+    return found
 
 
-def _slots(kind):
-    """The names in `__slots__` of a data type, as they are known to the object."""
+def slots_of(kind):
+    """The names in `__slots__` of a class, as they are known to the object."""
     every = [name for base in kind.__mro__ if "__slots__" in vars(base) for name, value in vars(base).items() if isinstance(value, types.MemberDescriptorType)]
     return {name for name in every if isinstance(inspect.getattr_static(kind, name), types.MemberDescriptorType)}
 
@@ -108,7 +149,7 @@ def member_of(cls, name):
 
 def set_attributes(member, attributes, came):
     """Sets attributes of a member, and deletes those that came with an earlier state of it and are not among them. came: their names."""
-    slots = _slots(type(member))
+    slots = slots_of(type(member))
     for name in came:
         if name not in attributes:
             if name in slots:
@@ -126,19 +167,24 @@ def set_attributes(member, attributes, came):
 class _Part:
     """What stands for a member, or an alias of one, in the body of a class, until Python makes it."""
 
-    def __init__(self, value, base, args):
-        self.value, self.base, self.args = value, base, args
+    def __init__(self, value, base, args, items, pairs):
+        self.value, self.base, self.args, self.items, self.pairs = value, base, args, items, pairs
 
     def make(self, cls):
-        made = self.base.__new__(cls) if self.base in FILLED else self.base.__new__(cls, *self.args)
-        if self.base in FILLED:
-            self.base.__init__(made, *self.args)
+        base = self.base
+        made = base.__new__(cls) if base in FILLED else base.__new__(cls, *self.args)
+        if base is not object and "__init__" in base.__dict__:
+            base.__init__(made, *self.args)
+        if self.items is not None:
+            base.extend(made, self.items)
+        for key, value in self.pairs or ():
+            base.__setitem__(made, key, value)
         made._value_ = self.value
         return made
 
 
 def make_enum(native, metaclass, name, bases, parts):
-    """An enum with its members, which have no attributes yet. native: the class of metaclass that makes it, as of rebuild.native_of()."""
+    """An enum with its members, which have no attributes yet. native: what makes it in the place of metaclass, as of rebuild.native_of()."""
     module, boundary, members, others = parts
     options = {} if boundary is None or not any(issubclass(base, enum.Flag) for base in bases) else {"boundary": boundary}
     body, made = native.__prepare__(name, bases), {}
@@ -146,14 +192,66 @@ def make_enum(native, metaclass, name, bases, parts):
     if members:
         body["__new__"] = lambda cls, part: (part[0] if isinstance(part, tuple) else part).make(cls)
         body["__init__"] = lambda self, part: None
-    for member, *rest in members:
-        made[member] = made[rest[0]] if len(rest) == 1 else _Part(*rest)
-        body[member] = made[member]
+    for member, *rest in sorted(members, key=_is_alias):  # an __init__ may give a member an alias that comes before it
+        made[member] = body[member] = made[rest[0]] if len(rest) == 1 else _Part(*rest)
     cls = native.__new__(metaclass, name, bases, body, **options)
     for own in OF_MAKING if members else ():
         if own != "__new__" and own in cls.__dict__:  # Python puts its own in place of that one
             type.__delattr__(cls, own)
-    for value, member in others:
-        with contextlib.suppress(TypeError):  # one that has no hash
-            cls._value2member_map_.setdefault(value, cls._member_map_[member])
+    if getattr(cls.__dict__.get("__reduce_ex__"), "__name__", "") == "_break_on_call_reduce":  # Python 3.9 and 3.10, because of our __new__
+        type.__setattr__(cls, "__reduce_ex__", enum.Enum.__reduce_ex__)
+        type.__setattr__(cls, "__module__", module)
+    _put_in_order(cls, members)
+    _add_others(cls, others)
     return cls
+
+
+def _is_alias(row):
+    return len(row) == 2
+
+
+def _put_in_order(cls, members):
+    """The order of __members__ is that of the sender."""
+    order = [name for name, *_ in members]
+    if list(cls._member_map_) != order:
+        found = dict(cls._member_map_)
+        cls._member_map_.clear()
+        cls._member_map_.update((name, found[name]) for name in [*order, *(name for name in found if name not in order)])
+
+
+def _add_others(cls, others):
+    for value, name, is_alias in others:
+        member = cls._member_map_[name]
+        if is_alias:
+            enum.Enum._add_value_alias_(member, value)
+        else:
+            cls._value2member_map_.setdefault(value, member)
+
+
+def add_members(cls, parts):
+    """Adds the members and aliases to an enum that the sender has added since it sent the class before."""
+    new = [row for row in parts[2] if row[0] not in cls._member_map_]
+    for name, *rest in sorted(new, key=_is_alias):
+        if len(rest) == 1:
+            member = cls._member_map_[rest[0]]
+        else:
+            member = _Part(*rest).make(cls)
+            member._name_, member.__objclass__, member._sort_order_ = name, cls, len(cls._member_names_)
+            cls._member_names_.append(name)
+            _note_value(cls, member)
+        cls._member_map_[name] = member
+        if not isinstance(inspect.getattr_static(cls, name, None), types.DynamicClassAttribute):
+            type.__setattr__(cls, name, member)
+    if new:
+        _put_in_order(cls, parts[2])
+        _add_others(cls, [row for row in parts[3] if row[0] not in cls._value2member_map_])
+
+
+def _note_value(cls, member):
+    value = member._value_
+    try:
+        cls._value2member_map_.setdefault(value, member)
+        cls.__dict__.get("_hashable_values_", []).append(value)
+    except TypeError:
+        cls.__dict__.get("_unhashable_values_", []).append(value)
+        cls.__dict__.get("_unhashable_values_map_", {}).setdefault(member._name_, []).append(value)

@@ -221,10 +221,12 @@ def _hold(target):
 AT = 4  # index of the argument of make_plain() and make_enum() with the class's id
 
 
-def native_of(metaclass):
-    """The nearest class of a metaclass that did not come from another process. It makes the class: what code of the user's metaclass has done
-    to a class, or noted, is in the state of the class, of its metaclass or of a variable, which travels."""
-    return next(kind for kind in metaclass.__mro__ if kind not in _received)
+def native_of(metaclass, cls=None):
+    """What a metaclass, or a class `cls` of it, has from the classes behind the last one in its MRO that came from another process. These make
+    the class: what code of the user's metaclass has done to a class, or noted, is in the state of the class, of its metaclass or of a variable,
+    which travels."""
+    came = [kind for kind in metaclass.__mro__ if kind in _received]
+    return super(came[-1], metaclass if cls is None else cls) if came else metaclass
 
 
 def make_plain(metaclass, name, bases, namespace, number, extra):
@@ -240,7 +242,7 @@ def make_plain(metaclass, name, bases, namespace, number, extra):
     if resolved is not bases:
         body["__orig_bases__"] = bases
     cls = native.__new__(metaclass, name, resolved, body)
-    native.__init__(cls, name, resolved, body)
+    native_of(metaclass, cls).__init__(name, resolved, body)
     return cloudpickle._lookup_class_or_track(number, cls)
 
 
@@ -258,6 +260,8 @@ def make_class(make, *args):
 
     known = cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID.get(args[AT])
     if known is not None:
+        if make is make_enum and not (known in pickled_here and known not in _received):
+            enums.add_members(known, args[3])
         return known
     try:
         hooks = _hooks(args)

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import dis
+import enum
 import functools
 import io
 import pickle
@@ -261,7 +262,8 @@ class Pickler(cloudpickle.Pickler, Found):
             raise pickle.PicklingError("IPython's shell can't be sent; call get_ipython() on the rank")
         if kind is type and obj.__module__ == "_ctypes":  # cloudpickle would give it an id, as if it were the notebook's
             return foreign.reduce_metaclass(obj)
-        reduced = super().reducer_override(obj)
+        is_own_enum = issubclass(kind, enum.EnumMeta) and enums.is_enum(obj) and not cloudpickle.cloudpickle._should_pickle_by_reference(obj)
+        reduced = enums.reduced(obj) if is_own_enum else super().reducer_override(obj)
         if reduced is NotImplemented:
             if isinstance(obj, type):
                 self.named.append(obj)
