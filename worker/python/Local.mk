@@ -262,6 +262,7 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/torch_rendezvous.py \
 	worker/python/cellspan/_worker/torchenv.py \
 	worker/python/cellspan/_worker/tracebacks.py \
+	worker/python/cellspan/_worker/wandb_service.py \
 	worker/python/cellspan/_worker/wanted.py \
 	worker/python/cellspan/_worker/worker.py \
 	worker/python/cellspan/_worker/world_env.py \

@@ -13,15 +13,14 @@ import sys
 
 from .. import _link
 from .._base.errors import in_words
-from . import environment, mlflow_run, module_paths, reloads, root_logging, torchenv
+from . import environment, mlflow_run, module_paths, reloads, root_logging, torchenv, wandb_service
 from .execution import ignore_errors
 from .late_settings import LateSettings
 from .wanted import Wanted
 
 LARGEST = 1 << 20  # bytes that a FOLLOW can have
-WANDB = "WANDB_SERVICE"  # home's service of W&B, which ends with home: ranks need it for home's active run, and start their own for theirs
 # Variables that each machine, or its Slurm, sets itself. Ranks on home's own machine follow home in these, too.
-MACHINES_OWN = (WANDB, "PATH", "LD_LIBRARY_PATH", *torchenv.INTERFACES, *torchenv.JAX_GPUS)
+MACHINES_OWN = ("PATH", "LD_LIBRARY_PATH", *torchenv.INTERFACES, *torchenv.JAX_GPUS)
 # Settings about home's process as a program, its history and its start.
 HOMES_OWN = ("Application", "App", "HistoryManager", "HistoryAccessor", "ProfileDir")
 NOT_FOLLOWED = frozenset(("storemagic", "IPython.extensions.storemagic", "cellspan"))  # extensions that are home's alone
@@ -46,9 +45,9 @@ class Lead:
 
     def text(self, code=None):
         """(FOLLOW's text, lines for the user). code: the part of that name, the same object until it changes."""
-        environ, run = environment.raw(), mlflow_run.of_home()
+        environ, run, wandb = environment.raw(), mlflow_run.of_home(), wandb_service.of_home()
         extensions = self._shell.extension_manager.loaded - NOT_FOLLOWED
-        seen = environ, run, self._options(), extensions, self._watch.reloaded.count, self._watch.autoreload(), root_logging.of_home(), _has_wandb_run(), module_paths.entries(), code
+        seen = environ, run, self._options(), extensions, self._watch.reloaded.count, self._watch.autoreload(), root_logging.of_home(), wandb, module_paths.entries(), code
         if seen == self._seen:
             return self._text, []
         lines = self._late.lines()
@@ -59,6 +58,7 @@ class Lead:
             "reloaded": self._watch.reloaded.report(),
             "autoreload": seen[5],
             "logging": seen[6],
+            "wandb": wandb,
             "path": self.paths.change(),
             "code": code,
         }
@@ -75,10 +75,8 @@ class Lead:
         now = dict(os.environ)
         if run is not None:
             now[mlflow_run.VARIABLE] = run
-        if not _has_wandb_run():
-            now.pop(WANDB, None)
         names = {name for name in {*self._began, *now} if self._began.get(name) != now.get(name)}
-        return {name: now.get(name) for name in names if not name.startswith("CELLSPAN_")}
+        return {name: now.get(name) for name in names if not name.startswith("CELLSPAN_") and name != wandb_service.VARIABLE}
 
     def _options(self):
         """The settings of IPython's files, the kernel's arguments and %config, {class: {trait: value}}; the same object
@@ -124,10 +122,6 @@ def wanted_beforehand():
     return Wanted(_link.setting("CELLSPAN_PRELOAD")).asked
 
 
-def _has_wandb_run():
-    return getattr(sys.modules.get("wandb"), "run", None) is not None
-
-
 def _deferred(value):
     """A setting that its trait will parse: text, or a list of texts."""
     from traitlets.config.loader import DeferredConfigList, DeferredConfigString
@@ -161,6 +155,7 @@ class Follower:
         loaded again."""
         said = json.loads(text) if text else {}
         self._autoreload = reloads.imported.autoreload = said.get("autoreload")
+        wandb_service.take(said.get("wandb"), near)
         self._take_environment({name: value for name, value in said.get("env", {}).items() if self._is_ours(name, near)}, world)
         self._take_code(None if near else said.get("code"))
         if self._shell is None:
@@ -175,6 +170,7 @@ class Follower:
         """cell: its number. Loads modules again whose files have changed, or prints a line about them. Each rank prints it: any of them may be the
         only one that runs the cell, or that has imported the module. Merging makes one line of what they print alike."""
         mlflow_run.follow(self._followed.get(mlflow_run.VARIABLE))
+        self._try("W&B", wandb_service.before_cell)
         lines = self._code.before_cell(cell) if self._code is not None else []
         if self._beforehand:
             self._import_beforehand()
@@ -195,7 +191,7 @@ class Follower:
 
     def hints(self, error):
         """Lines below an error that has its cause in what this machine lacks."""
-        return [] if self._code is None else self._code.hints(error)
+        return wandb_service.hints(error) or ([] if self._code is None else self._code.hints(error))
 
     def command_hints(self, command):
         """Lines below a shell command that has failed."""

@@ -40,6 +40,7 @@ from . import (
     torch_errors,
     torch_rendezvous,
     torchenv,
+    wandb_service,
 )
 from .execution import Cell, ignore_errors, own_error
 from .follow import Follower
@@ -122,6 +123,7 @@ class Rank(Worker):
         groups.watch(self.FOLLOWS_IPYTHON)
         torch_rendezvous.watch(self.rank, self.PASSES)
         mlflow_run.watch()
+        wandb_service.watch()
         self.serve()
 
     def search_path(self):
