@@ -81,9 +81,63 @@ def test_ranks_write_to_the_file_of_a_memmap(nb, tmp_path):
     assert nb.ok("type(back).__name__, float(back[0, 0])").value == "('memmap', 2.0)"
 
 
+MAKES = """
+import numpy as np
+made = 0
+class Makes:
+    def __init__(self): self.n = 1.0
+    def __getstate__(self):
+        global made
+        made += 1
+        if made % 2: a = np.full(40000, self.n); b = np.full(40000, 2.0)
+        else: b = np.full(40000, 2.0); a = np.full(40000, self.n)
+        return {"a": a, "b": b}
+    def __setstate__(self, state): self.n = float(state["a"][0])
+x, y = Makes(), Makes()
+"""
+UNCHANGED = {
+    "a part of a matrix": ("import numpy as np\nx = np.matrix(np.arange(200000.0).reshape(400, 500))[:, ::2]", "x[0, 0]"),
+    "arrays that an object makes of itself": (MAKES, "x.n"),
+}
+
+
+@pytest.mark.parametrize("what", UNCHANGED)
+def test_what_home_has_not_changed_never_replaces_what_ranks_have(nb, what):
+    make, place = UNCHANGED[what]
+    nb.ok(make)
+    read = "%%distribute -n 2 --gather\nfloat(" + place + ")"
+    before = values(nb.ok(read))
+    for k in range(3):
+        assert values(nb.ok(read)) == before
+    nb.ok("%%distribute -n 2\n" + place + " = 7")
+    for k in range(3):
+        assert values(nb.ok(read)) == [7.0, 7.0], "no conflict, and not home's again"
+    nb.ok(place + " = 8")
+    nb.run(read).assert_error("VariableConflict")
+
+
+@pytest.mark.parametrize("then", ["os.unlink(path)", "np.zeros(1 << 12).tofile(path + '.new'); os.replace(path + '.new', path)"])
+def test_a_memmap_whose_file_is_gone_is_no_conflict(nb, tmp_path, then):
+    path = str(tmp_path / "gone")
+    nb.ok(f"import os, numpy as np\npath = {path!r}\nnp.arange(1 << 12, dtype='f8').tofile(path)\nm = np.memmap(path, 'f8', 'r+')\nd = {{'data': m[8:], 'n': 1}}")
+    assert rank_values(nb, "float(m[8]), float(d['data'][0]), d['n']", 2) == [(8.0, 8.0, 1)] * 2
+    nb.ok(then)
+    for n in (1, 2):
+        nb.ok(f"d['n'] = {n}")
+        assert rank_values(nb, "float(m[8]), float(d['data'][0]), d['n']", 2) == [(8.0, 8.0, n)] * 2
+
+
+def test_flags_lists_and_abstract_members_are_as_at_home(nb):
+    nb.ok("import abc, collections, enum\nclass Meta(abc.ABCMeta, enum.EnumMeta):\n    pass\nclass Base(enum.Enum, metaclass=Meta):\n    @abc.abstractmethod\n    def f(self): ...\n"
+          "class E(Base):\n    A = 1\n    def f(self):\n        return 5\nclass Bits(enum.IntFlag):\n    R = 1\n    W = 2\n    X = 4\n"
+          "class Last(collections.deque, enum.Enum):\n    A = [1, 2, 3]")
+    assert rank_values(nb, "E.A.f(), int(~Bits.R), list(Last.A)", 2) == [(5, 6, [1, 2, 3])] * 2
+
+
 def test_what_a_weak_reference_leads_to_is_alive_on_ranks(nb):
-    nb.ok("import weakref\nclass N:\n    v = 5\nclass H:\n    pass\nn, h = N(), H()\nh.ref, h.by_name = weakref.ref(n), weakref.WeakValueDictionary({'n': n})")
-    assert rank_values(nb, "h.ref().v, h.by_name['n'] is h.ref()", 2) == [(5, True)] * 2
+    nb.ok("import weakref\nclass N:\n    v = 5\nclass H:\n    pass\nn, h = N(), H()\nh.ref, h.by_name, h.all = weakref.ref(n), weakref.WeakValueDictionary({'n': n}), weakref.WeakSet([n])\n"
+          "others = weakref.WeakSet([kept := N()])")
+    assert rank_values(nb, "h.ref().v, h.by_name['n'] is h.ref(), h.ref() in h.all, [each.v for each in others]", 2) == [(5, True, True, [5])] * 2
     nb.ok("n.v = 6")
     for _ in range(2):
         assert rank_values(nb, "__import__('gc').collect() * 0 + h.ref().v", 2) == [6] * 2

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """numpy's arrays that are more than their bytes, and arrays that live only while an object is pickled."""
 
+import importlib.machinery
+import itertools
 import mmap
 import os
 import pickle
 import sys
+import types
 import warnings
 from pathlib import Path
 
@@ -15,6 +18,7 @@ numpy = pytest.importorskip("numpy")
 sys.path.insert(0, str(Path(__file__).parent))
 from cellspan._base import filesystems  # noqa: E402
 from cellspan._capture import arrays, class_versions, fingerprints, origins, reducers, vars_bundle  # noqa: E402
+from cellspan._capture.call_buffers import CallBuffers  # noqa: E402
 from cellspan._capture.capture import Capture  # noqa: E402
 from notebook import Notebook, round_trip  # noqa: E402
 
@@ -59,7 +63,86 @@ def test_variables_whose_arrays_live_only_in_their_pickle_share_no_memory(nb, mo
     assert nb.capture.names("held, x1")[1] == []
 
 
-@pytest.mark.parametrize("make", ["numpy.zeros(5000)", "__import__('torch').zeros(5000)"])
+SWAPS = """
+import {0} as module
+made = 0
+def full(value):
+    return module.full(({1},), value)
+class T:
+    def __init__(self): self.n = 1.0
+    def __getstate__(self):
+        global made
+        made += 1
+        if made % 2: a = full(self.n); b = full(2.0)
+        else: b = full(2.0); a = full(self.n)
+        return {{"a": a, "b": b, "same": full(2.0)}}
+    def __setstate__(self, state): self.n = float(state["a"][0])
+x, y = T(), T()
+"""
+
+
+@pytest.mark.parametrize("module", ["numpy", "torch"])
+@pytest.mark.parametrize("size", [8192, 40000])
+def test_large_arrays_that_an_object_makes_of_itself_are_compared_with_what_was_sent(nb, module, size):
+    pytest.importorskip(module)
+    nb.run(SWAPS.format(module, size))
+
+    def versions():
+        found = nb.capture.names("any", only=["x", "y"])[0]
+        os.close(nb.capture.pack(["x", "y"])[0])
+        return {row[0]: row[1] for row in found if row[0] in ("x", "y")}
+
+    first = versions()
+    for _ in range(4):
+        assert versions() == first, "nobody has changed it, wherever its arrays were then"
+    nb.run("x.n = 7.0")
+    changed = versions()
+    assert changed["x"] != first["x"] and changed["y"] == first["y"]
+    assert versions() == changed
+
+
+def test_only_what_makes_arrays_of_itself_is_pickled_again_for_a_bundle(nb, monkeypatch):
+    nb.run(SWAPS.format("numpy", 40000) + "base = module.arange(90000.0).reshape(300, 300)\nplain, gaps, deep = base[1:], base[:, ::2], {'a': base.T, 'b': [base[::3]]}\n"
+           "class Views:\n    def __getstate__(self): return {'a': base[:, ::2], 'b': base[:, 1::2]}\n    def __setstate__(self, state): pass\nviews = Views()")
+    again = []
+    monkeypatch.setattr(Capture, "_again", lambda self, value, made=Capture._again: again.append(value) or made(self, value))
+    first = rows(nb, "plain, gaps, deep, views, base, x")
+    assert again == [nb.ns["x"]]
+    assert {**rows(nb, "plain, gaps, deep, views, base, x"), "made": 0} == {**first, "made": 0}
+    nb.run("base[5, 5] = 9")
+    assert {name for name, version in rows(nb, "plain, gaps, deep, views, base, x").items() if version != first[name]} >= {"plain", "deep", "views", "base"}
+
+
+GAPS = ["numpy.matrix(numpy.arange(200000.0).reshape(400, 500))[:, ::2]", "[numpy.matrix(numpy.arange(200000.0).reshape(400, 500) + k)[:, ::2] for k in range(3)]",
+        "numpy.arange(200000.0).reshape(400, 500)[:, ::2]", "numpy.arange(200000.0).reshape(400, 500).view(type('Own', (numpy.ndarray,), {}))[::2, ::2]"]
+
+
+@pytest.mark.parametrize("make", GAPS)
+def test_a_view_with_gaps_that_nobody_changes_keeps_its_version(nb, make):
+    nb.run(f"import numpy\nx = {make}")
+    first = rows(nb, "x")
+    assert [rows(nb, "x") for _ in range(3)] == [first] * 3
+    nb.run("one = x[0] if isinstance(x, list) else x\none[1, 1] = 5")
+    assert rows(nb, "x") != first
+
+
+@pytest.mark.parametrize("make", ["numpy.arange(200000.0)", "numpy.matrix(numpy.arange(200000.0).reshape(400, 500))[:, ::2]"])
+def test_a_large_array_of_a_call_is_the_same_group_in_the_next_call(nb, make):
+    nb.run(f"import numpy\nx = {make}")
+    groups = CallBuffers(itertools.count(1))
+    for _ in range(3):
+        sent = reducers.Pickled([nb.ns["x"]], nb.ns)
+        listed = groups.split(sent)[0]
+        fd, size, spans = vars_bundle.place(reducers.Pickled({listed[0][0]: groups.value(listed[0][0])[0]}, nb.ns))
+        groups.known(listed[0][0]).note_sent(fingerprints.Sent(fd, size), spans)
+        os.close(fd)
+        del sent
+        groups.forget()
+        assert [row[1] for row in listed] == [1] and groups.gone() == []
+
+
+@pytest.mark.parametrize("make", ["numpy.zeros(5000)", "__import__('torch').zeros(5000)", "numpy.arange(5000.0).view(type('Own', (numpy.ndarray,), {}))",
+                                  "numpy.zeros(5000).view(numpy.memmap)"])
 def test_variables_that_hold_one_array_share_it(nb, make):
     if "torch" in make:
         pytest.importorskip("torch")
@@ -93,6 +176,16 @@ def test_a_view_whose_elements_share_memory_stays_one(make):
     assert got.shape == view.shape and got.strides == view.strides and got.dtype == view.dtype and (got == view).all()
     assert got.flags.writeable == view.flags.writeable
     assert reducers.Pickled(view).size < 50_000 < view.nbytes
+
+
+@pytest.mark.parametrize("make", ["numpy.arange(20000.0).reshape(100, 200)", "numpy.arange(40.0).reshape(4, 10)"])
+@pytest.mark.parametrize("part", ["x", "x.T", "x[:, ::2]", "x[::-1]"])
+def test_what_can_only_be_read_stays_so(make, part):
+    x = eval(make)
+    assert round_trip(eval(part)).flags.writeable
+    x.flags.writeable = False
+    got = round_trip(eval(part))
+    assert not got.flags.writeable and (got == eval(part)).all()
 
 
 @pytest.mark.parametrize("make", ["numpy.broadcast_arrays(numpy.arange(3.0), numpy.zeros((4000, 3)))[0]", "numpy.meshgrid(numpy.arange(90), numpy.arange(91), copy=False)[0]",
@@ -139,21 +232,75 @@ class Info(numpy.ndarray):
 i = Info(numpy.arange(5000.0), info={"unit": "m"})
 small, gaps = i[:3], i[::2]
 i.me = i
-objects = Info([{}, "a"], info=3)
+objects, wide, dates = Info([{}, "a"], info=3), numpy.broadcast_to(i, (9, 5000), subok=True), Info(numpy.arange(5000).astype("M8[s]"), info=5)
 """
 
 
 def test_an_array_of_a_derived_class_keeps_its_attributes(nb):
     nb.run(DERIVED)
     code = ("print(type(i) is Info, i.info, i.me is i, small.info, small.sum(), gaps.info, gaps.strides, i[1:].info, type(gaps) is Info, objects.info, "
-            "objects.tolist(), i.flags.writeable)")
-    assert nb.elsewhere("Info i small gaps objects", code) == "True {'unit': 'm'} True {'unit': 'm'} 3.0 {'unit': 'm'} (8,) {'unit': 'm'} True 3 [{}, 'a'] True"
+            "objects.tolist(), i.flags.writeable)\nprint(type(wide) is Info, wide.strides, wide.shape, wide.flags.writeable, wide.info, dates.info, str(dates[7])[-2:])")
+    said = nb.elsewhere("Info i small gaps objects wide dates", code).splitlines()
+    assert said[0] == "True {'unit': 'm'} True {'unit': 'm'} 3.0 {'unit': 'm'} (8,) {'unit': 'm'} True 3 [{}, 'a'] True"
+    assert said[1] == "True (0, 8) (9, 5000) False {'unit': 'm'} 5 07"
     big = reducers.Pickled(nb.ns["i"])
     assert big.chunks.size < 4000 and sum(piece.nbytes for piece in big.pieces) == 40000, "its bytes are beside the pickle"
     first = rows(nb, "i")
     assert rows(nb, "i") == first
     nb.run("i.info['unit'] = 'km'")
     assert rows(nb, "i") != first
+
+
+UNITS = """
+import numpy
+class Units(numpy.ndarray):
+    __slots__ = ("unit", "not_set")
+    def __new__(cls, shape, unit):
+        made = super().__new__(cls, shape)
+        made.unit = unit
+        made[...] = 3
+        return made
+    def __array_finalize__(self, of):
+        if of is not None:
+            self.unit = of.unit
+x, none, one, large = Units((3,), "m"), Units((0, 2), "n"), Units((), "o"), Units((100, 100), "l")
+part = large[::2, 1::2]
+"""
+
+
+def test_an_array_whose_class_asks_for_an_attribute_arrives_with_it(nb):
+    nb.run(UNITS)
+    code = ("print([(type(v).__name__, v.unit, v.shape, float(v.sum()), bool(v.flags.writeable)) for v in (x, none, one, large, part)])\n"
+            "x[0], large[0, 0] = 5, 6\nprint(x.sum(), large[0, :2], hasattr(x, 'not_set'))")
+    said = nb.elsewhere("x none one large part", code).splitlines()
+    assert said[0] == str([(type(v).__name__, v.unit, v.shape, float(v.sum()), bool(v.flags.num & arrays.WRITEABLE)) for v in map(nb.ns.get, "x none one large part".split())])
+    assert said[1] == "11.0 [6. 3.] False"
+
+
+def test_what_a_tracked_array_has_computed_is_no_change(nb, monkeypatch):
+    module = types.ModuleType("trimesh.caching")
+    module.__spec__ = importlib.machinery.ModuleSpec("trimesh.caching", None)
+    monkeypatch.setitem(sys.modules, "trimesh", types.ModuleType("trimesh"))
+    monkeypatch.setitem(sys.modules, "trimesh.caching", module)
+    exec("import numpy\nclass TrackedArray(numpy.ndarray):\n    def __array_finalize__(self, of):\n        self._dirty_hash = True\n    def __hash__(self):\n"
+         "        self._hashed, self._dirty_hash = 5, False\n        return 5", module.__dict__)
+    x = nb.ns["x"] = numpy.arange(5000.0).view(module.TrackedArray)
+    x.tag = 1
+    of = came(nb, "x")
+    x = nb.ns["x"]
+    assert hash(x) == 5 and of.changed(["x"]) == {"x": "same"}
+    x.tag = 2
+    assert of.changed(["x"]) == {"x": "changed"}
+
+
+def came(nb, *names):
+    """Origins, as if this process were a rank that has just got these names from home."""
+    of = origins.Origins(nb.ns)
+    fd, size = nb.pack(*names)
+    nb.ns.update(vars_bundle.unpack(fd, size, nb.ns))
+    of.came(list(names), fd, size)
+    os.close(fd)
+    return of
 
 
 @pytest.mark.parametrize("make", ["numpy.ma.masked_array(numpy.arange(6000.0), mask=numpy.arange(6000) % 2, fill_value=-1)[::2]", "numpy.matrix([[1, 2], [3, 4]])",
@@ -280,6 +427,39 @@ def test_a_file_that_is_gone_while_it_is_looked_up_is_no_error(nb, file, monkeyp
 def test_a_memmap_of_what_is_in_no_file_by_its_name_is_sent_as_it_is(nb, file, then):
     nb.run(f"import numpy, os\npath = {str(file)!r}\nm = numpy.memmap(path, 'f8', 'r+')\n{then}")
     assert nb.elsewhere("m", "print(m[5], m.sum())") == "5.0 134209536.0"
+
+
+@pytest.mark.parametrize("then", ["os.unlink(path)", "os.rename(path, path + '.old')", "numpy.zeros(1 << 14).tofile(path + '.new'); os.replace(path + '.new', path)"])
+@pytest.mark.parametrize("mode", ["r", "r+"])
+def test_a_memmap_whose_file_is_gone_is_the_same_on_a_rank(nb, file, then, mode):
+    nb.run(f"import numpy, os\npath = {str(file)!r}\nm = numpy.memmap(path, 'f8', {mode!r})\nd = {{'rows': [m[5:900], m[::-1]], 'n': 1}}")
+    home = {name: nb.ns[name] for name in ("m", "d")}
+    first = rows(nb, "m, d")
+    of = came(nb, "m", "d")
+    ranks = {name: nb.ns[name] for name in home}
+    assert ranks["m"]._mmap is not home["m"]._mmap
+    nb.run(then)
+    assert of.changed(["m", "d"]) == {"m": "same", "d": "same"}
+    nb.ns["d"]["n"] = 2
+    assert of.changed(["m", "d"]) == {"m": "same", "d": "changed"}
+    nb.ns.update(home)
+    found = nb.capture.names("m, d")[0]
+    assert {row[0]: row[1] for row in found} != first, "its content is sent now"
+    fd, size, _ = nb.capture.pack(["m", "d"])
+    got = vars_bundle.unpack(fd, size, nb.ns)
+    os.close(fd)
+    assert got["m"].sum() == got["d"]["rows"][1].sum() == 134209536.0
+
+
+def test_a_memmap_keeps_its_attributes(nb, file):
+    nb.run(f"import numpy\nm, c = numpy.memmap({str(file)!r}, 'f8', 'r+'), numpy.memmap({str(file)!r}, 'f8', 'c')\nm.tag, c.tag = 3, 4")
+    assert reducers.Pickled(nb.ns["m"]).size < 1000
+    assert nb.elsewhere("m c", "print(m.tag, c.tag, m.mode, c.mode, m.offset)") == "3 4 r+ None 0"
+
+
+def test_a_path_with_a_new_line_is_found(nb, tmp_path):
+    nb.run(f"import numpy\nm = numpy.memmap({str(tmp_path / 'a') + chr(10) + 'b'!r}, 'f8', 'w+', shape=(5000,))")
+    assert reducers.Pickled(nb.ns["m"]).size < 1000 and nb.elsewhere("m", "print(m.mode, m.sum())") == "r+ 0.0"
 
 
 def test_a_memmap_of_another_machine_names_its_file(nb, file):

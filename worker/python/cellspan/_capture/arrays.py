@@ -7,18 +7,21 @@ numpy is imported here only to rebuild one.
 from __future__ import annotations
 
 import bisect
+import contextlib
 import importlib
 import mmap
 import os
 import pickle
 import sys
+import threading
+import weakref
 
 from .._base import filesystems
 from . import class_versions
-from .tensors import set_attributes
+from .enums import in_slots, slots_of
 
 SMALL = 4096  # bytes
-WRITEABLE = 0x400  # in flags.num; flags.writeable warns of what broadcast_arrays() has made
+CONTIGUOUS, WRITEABLE = 3, 0x400  # in flags.num; flags.writeable warns of what broadcast_arrays() has made
 OF_MAPPING = ("_mmap", "filename", "offset", "mode")  # the attributes of a memmap
 BOOT = "/proc/sys/kernel/random/boot_id"  # the same for all processes of a machine
 
@@ -29,6 +32,19 @@ def span_of(array):
     for count, stride in zip(array.shape, array.strides):
         low, high = low + min(0, (count - 1) * stride), high + max(0, (count - 1) * stride)
     return low, high - low + array.itemsize
+
+
+def owner_of(obj):
+    """A function: does the array that owns this one's memory still exist? An array that an object makes of itself to be pickled does not, after
+    that. Of what has no weak reference it is not known: no."""
+    base = sys.modules["numpy"].ndarray
+    while isinstance(getattr(obj, "base", None), base):
+        obj = obj.base
+    try:
+        reference = weakref.ref(obj)
+    except TypeError:
+        return lambda: False
+    return lambda: reference() is not None
 
 
 class _Memory:
@@ -61,8 +77,28 @@ def reduce_subclass(array):
     kind, base = type(array), sys.modules["numpy"].ndarray
     if kind is base or any(getattr(kind, name) is not getattr(base, name) for name in ("__reduce__", "__reduce_ex__", "__setstate__")):
         return NotImplemented
-    state = {name: value for name, value in getattr(array, "__dict__", {}).items() if not (name in OF_MAPPING and _is_memmap(array))}
-    return make_subclass, (kind, base.view(array, base)), state or None, None, None, set_attributes
+    return make_subclass, (kind, base.view(array, base)), _state(array), None, None, set_attributes
+
+
+def _state(array):
+    """The attributes of an array; None: it has none."""
+    found = dict(getattr(array, "__dict__", ()))
+    if _is_memmap(array):
+        for name in OF_MAPPING:
+            found.pop(name, None)
+    if any("__slots__" in vars(cls) for cls in type(array).__mro__):
+        found.update(in_slots(array))
+    return found or None
+
+
+def set_attributes(array, attributes):
+    """A step of its own, since the attributes may hold the array."""
+    slots = slots_of(type(array))
+    for name, value in attributes.items():
+        if name in slots:
+            object.__setattr__(array, name, value)
+        else:
+            array.__dict__[name] = value
 
 
 def _is_memmap(array):
@@ -70,7 +106,19 @@ def _is_memmap(array):
 
 
 def make_subclass(kind, plain):
-    return importlib.import_module("numpy").ndarray.view(plain, kind)
+    """An object of this class over the memory of a plain array. Its __array_finalize__() is called with None, as numpy's own unpickling does."""
+    memory, first = plain, 0
+    if not (plain.flags.c_contiguous or plain.flags.f_contiguous):  # of make_view(): it lies in an array of bytes
+        memory = plain.base
+        first = plain.__array_interface__["data"][0] - memory.__array_interface__["data"][0]
+    array = importlib.import_module("numpy").ndarray
+    try:
+        made = array.__new__(kind, plain.shape, plain.dtype, memory, first, plain.strides)
+    except (TypeError, ValueError, BufferError):  # a type of elements that older versions of numpy don't put over memory
+        made = array.view(plain, kind)
+    if not plain.flags.num & WRITEABLE:
+        made.flags.writeable = False
+    return made
 
 
 # ---- files that are mapped ----------------------------------------------------------------------------------------
@@ -94,8 +142,14 @@ class Files:
         if file is not None and not array.dtype.hasobject and array.size:
             low, size = span_of(array)
             if file.start <= low and low + size <= file.start + file.size:
-                return make_memmap, (file, array.__array_interface__["data"][0] - file.start, array.dtype, array.shape, array.strides, writeable)
-        return make_content, (sys.modules["numpy"].ndarray.view(array, sys.modules["numpy"].ndarray), writeable)
+                first = array.__array_interface__["data"][0] - file.start
+                return self._with_state(array, make_memmap, (file, first, array.dtype, array.shape, array.strides, writeable))
+        return self._with_state(array, make_content, (sys.modules["numpy"].ndarray.view(array, sys.modules["numpy"].ndarray), writeable))
+
+    @staticmethod
+    def _with_state(array, *reduced):
+        state = _state(array) if len(vars(array)) > len(OF_MAPPING) else None
+        return reduced if state is None else (*reduced, state, None, None, set_attributes)
 
     def _file(self, array):
         mapping = getattr(array, "_mmap", None)
@@ -110,6 +164,10 @@ class Files:
 
     def _look_up(self, array, mapping):
         start = sys.modules["numpy"].frombuffer(mapping, dtype="u1").__array_interface__["data"][0]
+        came = _came_as(mapping) if getattr(_local, "as_it_came", False) else None
+        if came is not None:
+            path, file, mode, offset, _ = came
+            return _File(path, list(file), mode, start, len(mapping), offset)
         path = os.path.realpath(array.filename)
         if not self._is_mapped(start, path):
             return None
@@ -128,7 +186,7 @@ class Files:
                 self._lines = file.readlines()
             self._starts = [int(line.partition(b"-")[0], 16) for line in self._lines]
         at = bisect.bisect(self._starts, address) - 1
-        return at >= 0 and self._lines[at].rstrip(b"\n").split(None, 5)[5:] == [os.fsencode(path)]
+        return at >= 0 and self._lines[at].rstrip(b"\n").split(None, 5)[5:] == [os.fsencode(path).replace(b"\n", b"\\012")]
 
 
 class _File:
@@ -161,14 +219,38 @@ def _is_same_file(path, theirs):
     return ours[2] == theirs[2] and not filesystems.is_local(os.path.dirname(path), filesystems.mounts())
 
 
+_mapped = weakref.WeakValueDictionary()  # {arguments of map_file(): the memmap that is here}
+_local = threading.local()
+
+
+@contextlib.contextmanager
+def as_they_came():
+    """Within the block, memmaps that came from another process are pickled as they came: their file may have another name now, or none."""
+    before, _local.as_it_came = getattr(_local, "as_it_came", False), True
+    try:
+        yield
+    finally:
+        _local.as_it_came = before
+
+
+def _came_as(mapping):
+    """The arguments of map_file() with which this mmap.mmap was made; None: it was made in another way."""
+    return next((made for made, whole in list(_mapped.items()) if whole._mmap is mapping), None)
+
+
 def map_file(path, file, mode, offset, size):
-    """A memmap of these bytes of a file, which is never made longer."""
+    """A memmap of these bytes of a file, which is never made longer. If there is one, it is that one, also when the file has no name any more."""
+    made = path, tuple(file), mode, offset, size
+    here = _mapped.get(made)
+    if here is not None and not here._mmap.closed:
+        return here
     if not _is_same_file(path, file):
         raise pickle.UnpicklingError(f"a memmap's file, {path}, is not on this machine: send numpy.array() of it, or open the memmap in the cell")
     if os.stat(path).st_size < offset + size:
         raise pickle.UnpicklingError(f"a memmap's file, {path}, has become shorter than the memmap: open the memmap again")
     _senders.add(tuple(file))
-    return importlib.import_module("numpy").memmap(path, "u1", mode, offset, size)
+    whole = _mapped[made] = importlib.import_module("numpy").memmap(path, "u1", mode, offset, size)
+    return whole
 
 
 def make_memmap(whole, first, dtype, shape, strides, writeable):
@@ -184,7 +266,7 @@ def make_memmap(whole, first, dtype, shape, strides, writeable):
 def make_content(plain, writeable):
     """A memmap of no file, as numpy itself makes them."""
     view = make_subclass(importlib.import_module("numpy").memmap, plain)
-    if not writeable:
+    if not writeable and view.flags.num & WRITEABLE:
         view.flags.writeable = False
     return view
 

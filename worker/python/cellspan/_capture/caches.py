@@ -5,6 +5,8 @@ read the object had changed it. Each one is known by its class and its name, sin
 
 from __future__ import annotations
 
+from . import arrays
+
 
 def without(*names):
     """The rule for objects that are pickled without these attributes, which their class computes again when it needs them."""
@@ -37,6 +39,11 @@ def _reduce_coo(matrix):
     return (make, args, {**state, "has_canonical_format": False} if isinstance(state, dict) else state, *more)
 
 
+def _reduce_tracked(array):
+    """trimesh's arrays keep a digest of their content, and whether it is still right."""
+    return less(arrays.reduce_subclass(array), ("_dirty_hash", "_hashed"))
+
+
 GRAPH = ("adj", "succ", "pred", "nodes", "edges", "out_edges", "in_edges", "degree", "in_degree", "out_degree", "__networkx_cache__")
 
 RULES = {
@@ -45,6 +52,7 @@ RULES = {
     ("pandas.core.base", "SelectionMixin"): without("_cache"),  # groupby, rolling, resample
     ("pandas.core.groupby.ops", "BaseGrouper"): without("_cache"),
     ("pandas.core.groupby.grouper", "Grouping"): without("_cache"),
+    ("trimesh.caching", "TrackedArray"): _reduce_tracked,
     ("networkx.classes.graph", "Graph"): without(*GRAPH),
     ("pandas.core.arrays.base", "ExtensionArray"): _reduce_extension_array,
     ("pandas.api.extensions", "ExtensionArray"): _reduce_extension_array,  # its name since pandas 3

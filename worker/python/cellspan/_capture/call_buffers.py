@@ -57,10 +57,10 @@ class CallBuffers:
         key = tuple(buffer.key for buffer in buffers)
         group = next((one for one in self._groups.values() if one.key == key), None)
         if group is None or not all(map(unchanged, group.known.large, buffers)):
-            large = [[_place(buffer), size_of(buffer), None, 0] for buffer in buffers]
+            large = [[_place(buffer), size_of(buffer), None, 0, _is_there] for buffer in buffers]
             known = Known(next(self._versions), None, large, size=sum(row[1] for row in large))
             name = group.name if group is not None else self._free_name()
-            group = self._groups[name] = _Group(name, key, [_owner(buffer) for buffer in buffers], known)
+            group = self._groups[name] = _Group(name, key, [buffer.owner() for buffer in buffers], known)
         return group
 
     def _free_name(self):
@@ -121,21 +121,9 @@ def _place(buffer):
     return sys.modules["numpy"].frombuffer(view, dtype="uint8").__array_interface__["data"][0], view.nbytes
 
 
-def _owner(buffer):
-    """A function: does what owns the buffer's memory still exist?"""
-    if hasattr(buffer, "storage"):
-        from torch.multiprocessing.reductions import StorageWeakRef
-
-        reference = StorageWeakRef(buffer.storage)
-        return lambda: not reference.expired()
-    owner = memoryview(buffer.view()[1]).obj
-    while type(getattr(owner, "base", None)) is type(owner):
-        owner = owner.base
-    try:
-        reference = weakref.ref(owner)
-    except TypeError:
-        return lambda: False  # it is forgotten with the call
-    return lambda: reference() is not None
+def _is_there():
+    """A group's buffers live while it is packed."""
+    return True
 
 
 # ---- on a rank ----------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ model and its optimizer) are sent together, so that they share it on the ranks, 
 
 from __future__ import annotations
 
+import functools
 import itertools
 import sys
 import types
@@ -426,7 +427,7 @@ class Capture:
         if old is not None and old.failed is None and old.digest != digest and self._pickles_differ(name, digest):
             old.note_arrays(pickled.arrays)
             return old
-        rows = [[buffer.key, size_of(buffer), *proven(buffer, proof)] for buffer in large]
+        rows = [[buffer.key, size_of(buffer), *proven(buffer, proof), buffer.owner()] for buffer in large]
         return Known(next(self._versions), digest, rows, pickled.arrays, pickled.size)
 
     def _is_as_noted(self, name, old, pickled, digest, large):
@@ -439,7 +440,7 @@ class Capture:
         if len(large) == len(rows):
             old.digest = digest
         for was, buffer in zip(old.large, rows):
-            was[0] = buffer.key
+            was[0], was[4] = buffer.key, buffer.owner()
         return True
 
     def _again(self, value):
@@ -534,6 +535,8 @@ class Capture:
             known = self._known.get(name) or self._call_buffers.known(name)
             if known is not None:
                 known.note_sent(sent, spans)
+                if name in self.values and not known.is_proven():
+                    known.find_sent(sent, spans, functools.partial(self._again, self.values[name]))
                 known.via = "pushed" if self._pushing else known.via or "captured"
         self._close_mostly_unused()
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 
 from .. import _link
@@ -54,7 +55,7 @@ class Known:
         self.pulled = None  # the version that came from a rank; 0: it is a list of all ranks' values
         self.assigned = 0  # if it came from a rank: the version of home's last assignment before; 0: there was none
         self.digest = digest
-        self.large = large  # [[key, bytes, Sent, digest or None, offset or ON_DEVICE]] of the large buffers
+        self.large = large  # [[key, bytes, Sent, digest or None, offset or ON_DEVICE, does its owner still exist?]] of the large buffers
         self.note_arrays(arrays)
         self.size = size
         self.failed = failed  # why it can't be pickled
@@ -81,11 +82,29 @@ class Known:
         return all(row[2] is not None for row in self.large)
 
     def note_sent(self, sent, spans):
-        """It was sent in this bundle. spans: {key of a buffer: (offset, size)}."""
+        """It was sent in this bundle. spans: {key of a buffer: (offset, size)}. A buffer that the object made of itself for an earlier pickle
+        is gone, and what has its address is another one."""
         for row in self.large:
-            offset, size = spans.get(row[0], (0, -1))
+            offset, size = spans.get(row[0], (0, -1)) if row[4]() else (0, -1)
             if row[3] != ON_DEVICE:
                 row[2], row[3] = (sent, offset) if size == row[1] else (None, 0)
+
+    def find_sent(self, sent, spans, pickled):
+        """As note_sent(), for those buffers that are gone, by their content: that of a pickle that pickled() makes, if it is the same one."""
+        try:
+            again = pickled()  # it lives as long as its buffers are compared
+            digest, large = fingerprint(again)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # noqa: BLE001 - the user's code pickles it
+            return
+        if digest != self.digest or len(large) != len(self.large):
+            return
+        spans, after = list(spans.values()), 0
+        for row, buffer in zip(self.large, large):
+            if row[2] is None and size_of(buffer) == row[1] and not is_on_device(buffer):
+                row[2], row[3] = found_in(sent, itertools.chain(spans[after:], spans[:after]), buffer)
+                after = spans.index((row[3], row[1])) + 1 if row[2] else after  # the next one is probably behind it
 
 
 def _holds(answer):
@@ -118,7 +137,7 @@ def fingerprint(pickled, again=False):
 
 def unchanged(row, buffer):
     """Has a large buffer the same content as when it was last sent?"""
-    _, size, sent, offset = row
+    _, size, sent, offset, _ = row
     if sent is None or size != size_of(buffer):
         return False
     if isinstance(sent, bytes):
@@ -127,7 +146,7 @@ def unchanged(row, buffer):
     same = sent.equals(offset, view)
     del view, keep
     if same and is_on_device(buffer):  # it has moved there; the next time it is compared there
-        row[2:] = hashed(buffer)
+        row[2:4] = hashed(buffer)
     return same
 
 

@@ -14,6 +14,7 @@ For this, bundles are kept: small ones as bytes, others as a descriptor, whose m
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import pickle
@@ -23,7 +24,7 @@ import weakref
 
 from .. import _link
 from .._base.limit import Limit, TooSlow
-from . import class_states, mappings, rebuild, reducers, tensors, vars_bundle
+from . import arrays, class_states, mappings, rebuild, reducers, tensors, vars_bundle
 from .fingerprints import fingerprint, is_on_device
 from .memory_users import holders
 
@@ -384,12 +385,12 @@ class Origins:
             return vars_bundle.reason(error)
 
     def _is_same(self, name, origin, loaded):
-        size, digest, large, copies = self._as_home_sent(name, origin, loaded)
-        try:
-            most = 2 * size + MORE
-            ours, classes = class_states.pickled(self.user_ns[name], self.user_ns, _Chunks(most))
-        except _Longer:
-            return False
+        with contextlib.nullcontext() if origin.pulled else arrays.as_they_came():
+            size, digest, large, copies = self._as_home_sent(name, origin, loaded)
+            try:
+                ours, classes = class_states.pickled(self.user_ns[name], self.user_ns, _Chunks(2 * size + MORE))
+            except _Longer:
+                return False
         own, buffers = fingerprint(ours, again=True)
         same = own == digest and len(buffers) == len(large) and all(map(origin.has_seen, ours.grads))
         return same and all(map(_equal, buffers, large)) and self._classes.are_as_sent(classes, copies, origin.pulled)

@@ -59,13 +59,18 @@ class Overflow(Exception):
 
 
 class Piece:
-    """A buffer outside the pickle. `key` identifies the same buffer in two pickles: address and size of the original."""
+    """A buffer outside the pickle. `key` identifies the same buffer in two pickles: address and size of the original. owner: that of the
+    original, if this one is a copy of it."""
 
-    __slots__ = ("key", "nbytes", "_view", "_buffer")
+    __slots__ = ("key", "nbytes", "_view", "_buffer", "_owner")
 
-    def __init__(self, key, view, buffer):
+    def __init__(self, key, view, buffer, owner=None):
         self.key, self.nbytes = key, view.nbytes
-        self._view, self._buffer = view, buffer
+        self._view, self._buffer, self._owner = view, buffer, owner
+
+    def owner(self):
+        """A function: does what owns the memory of the original still exist?"""
+        return self._owner or arrays.owner_of(memoryview(self._buffer).obj)
 
     def view(self):
         """The bytes, as (memoryview, what keeps them alive)."""
@@ -86,7 +91,7 @@ class Pieces:
 
     def __init__(self):
         self.items = []
-        self.copies = {}  # address of a contiguous copy made for the pickle -> (id of the original, the copy)
+        self.copies = {}  # address of a contiguous copy made for the pickle -> (the original's place and owner, the copy)
 
     def __call__(self, buffer):
         numpy = sys.modules.get("numpy")
@@ -100,7 +105,7 @@ class Pieces:
             return True
         address = numpy.frombuffer(raw, dtype=numpy.uint8).__array_interface__["data"][0]
         source = self.copies.get(address)
-        self.items.append(Piece((source[0] if source else address, raw.nbytes), raw, buffer))
+        self.items.append(Piece((address, raw.nbytes), raw, buffer) if source is None else Piece((source[0], raw.nbytes), raw, buffer, source[1]))
         return False
 
 
@@ -245,13 +250,18 @@ class Pickler(cloudpickle.Pickler, Found):
         if kind is self._array:
             return self._reduce_array(obj)
         if kind is self._memmap:
-            return self._files.reduce(obj)
+            reduced = self._files.reduce(obj)
+            if reduced[0] is arrays.make_content:
+                self._note_array(obj)
+            return reduced
         own = _own.get(kind)
         if own is not None:
             return own(self, obj)
         if kind is self._delta_table:
             return rebuild.make_delta_table, (obj.table_uri, obj.version(), obj._storage_options)
         rule = self._rules[kind] if kind in self._rules else self._rules.setdefault(kind, by_type.rule_of(kind))
+        if self._array is not None and issubclass(kind, self._array):
+            self._note_array(obj)
         if rule is not None and (reduced := rule(obj)) is not NotImplemented:
             return reduced
         if obj is sys.stdout or obj is sys.stderr:
@@ -283,19 +293,27 @@ class Pickler(cloudpickle.Pickler, Found):
                 self.arrays[storage.key] = tensors.aliveness(storage.storage)
         return reduced
 
-    def _reduce_array(self, array):
+    def _note_array(self, array):
+        """Notes an array that has its bytes outside of the pickle. Is it one?"""
         if array.nbytes < IN_BAND or array.dtype.hasobject:
-            return NotImplemented
+            return False
         self.arrays[id(array)] = weakref.ref(array)
-        if array.flags.c_contiguous or array.flags.f_contiguous:
+        return True
+
+    def _reduce_array(self, array):
+        flags, is_outside = array.flags.num, self._note_array(array)
+        if flags & arrays.CONTIGUOUS or (not is_outside and (flags & arrays.WRITEABLE or array.dtype.hasobject)):
             return NotImplemented
-        if overlapping := arrays.reduce_overlapping(array):
+        if is_outside and (overlapping := arrays.reduce_overlapping(array)):
             return overlapping
         self._copied += array.nbytes
         if self._limit is not None and self._copied > self._limit + SLACK:  # before memory is used for the copy
             raise Overflow(self._copied)
         copy = array.copy(order="C")
-        self.pieces.copies[copy.__array_interface__["data"][0]] = (("copy", id(array)), copy)
+        copy.flags.writeable = bool(flags & arrays.WRITEABLE)
+        place = "copy", array.__array_interface__["data"][0], array.shape, array.strides, array.itemsize
+        if is_outside:
+            self.pieces.copies[copy.__array_interface__["data"][0]] = place, arrays.owner_of(array), copy
         return copy.__reduce_ex__(5)
 
     def _reduce_function(self, function):

@@ -56,6 +56,10 @@ class Storage:
         raw, storage = self._raw()
         return memoryview(raw).cast("B"), storage
 
+    def owner(self):
+        """A function: does the storage still exist?"""
+        return aliveness(self.storage)
+
     def buffer(self):
         """A PickleBuffer of the bytes of span(), for a storage of the CPU, while that lives. See reducers.Piece.buffer()."""
         return pickle.PickleBuffer(self._raw()[0])
