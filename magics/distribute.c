@@ -2,6 +2,7 @@
 /* distribute.c - %%distribute, and %distribute script.py. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 
 #include "magics/option.h"
 
@@ -205,7 +206,7 @@ static bool is_notebook(const char *word)
 {
     const size_t n = strlen(word);
 
-    return n > 6 && strcmp(word + n - 6, ".ipynb") == 0;
+    return n > 6 && strcasecmp(word + n - 6, ".ipynb") == 0;
 }
 
 static int refuse_notebook(const char *name, struct err *err)

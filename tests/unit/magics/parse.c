@@ -110,6 +110,8 @@ static const struct bad {
     { "%distribute -m", "-m: needs a value (-m MODULE)" },
     { "%distribute a.ipynb",
       "a.ipynb is a notebook, not a script: papermill a.ipynb out.ipynb, or jupyter execute a.ipynb, runs it, and its cells on ranks" },
+    { "%distribute Old.IPYNB",
+      "Old.IPYNB is a notebook, not a script: papermill Old.IPYNB out.ipynb, or jupyter execute Old.IPYNB, runs it, and its cells on ranks" },
     { "%distribute 'my work.ipynb'",
       "'my work.ipynb' is a notebook, not a script: papermill 'my work.ipynb' out.ipynb, or jupyter execute 'my work.ipynb', runs it, and its cells on ranks" },
     { "%distribute \"it's.ipynb\"",
