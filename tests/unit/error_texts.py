@@ -33,6 +33,7 @@ C_CALLS = {"err_set": 1, "err_null": 1, "cell_fail": 2, "cell_fail_in_words": 2,
 C_OTHERS = {
     "log_at": "the log",
     "buf_addf": "any text",
+    "buf_addv": "any text, as buf_addf()",
     "check_note": "a line of a table",
     "grid_add": "a field of a table",
     "output_note": "a line beside the output",
