@@ -457,6 +457,14 @@ int process_kill_group(pid_t pid, int signo)
 
 /* ---- signals ---- */
 
+bool process_ignores(int signo)
+{
+    struct sigaction is;
+
+    return (signo == SIGHUP || signo == SIGINT) && sigaction(signo, NULL, &is) == 0 &&
+           is.sa_handler == SIG_IGN;
+}
+
 static void change_notices(int how)
 {
     sigset_t notices;

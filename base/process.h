@@ -89,6 +89,10 @@ int process_output(const struct process_spec *spec, size_t most, uint64_t limit_
 void process_hold_notices(void);
 void process_take_notices(void);
 
+/* SIGHUP and SIGINT only: was it ignored when this program started? nohup(1) does that, and a shell
+ * to its background jobs. Such a signal is to stay ignored. Ask before it gets a handler. */
+bool process_ignores(int signo);
+
 /* From now on, orphans among our descendants become our children. -1/ENOSYS if not supported. */
 MUST_USE int process_adopt_orphans(void);
 /* From now on we get `signo` when our parent (pid `parent`) ends. -1/ESRCH: it has already ended.

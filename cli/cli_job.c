@@ -41,7 +41,7 @@ struct cli_job {
     struct client *client;
     struct printer *printer;
     struct input *input;
-    struct watch *signals[4]; /* SIGCHLD, SIGINT, SIGTERM, SIGHUP */
+    struct watch *signals[4]; /* SIGCHLD, SIGINT, SIGTERM, SIGHUP; NULL: it is ignored */
     struct watch *limit;
     struct watch *room;  /* NULL: our output does not wait for its reader */
     struct watch *stuck; /* runs since the first signal */
@@ -61,6 +61,13 @@ static void kernel_kill(struct cli_job *j)
 {
     if (j->kernel > 0)
         process_kill_group(j->kernel, SIGKILL);
+}
+
+/* It was told to end, so its end is no error. */
+static void kill_at_once(struct cli_job *j)
+{
+    j->leaving = true;
+    kernel_kill(j);
 }
 
 static void over(struct cli_job *j)
@@ -150,7 +157,7 @@ static void ended_by(struct cli_job *j, int signo)
     else if (j->asked)
         leave(j);
     else
-        kernel_kill(j);
+        kill_at_once(j);
 }
 
 static void has_room(void *arg, int fd, unsigned events)
@@ -310,8 +317,7 @@ static void interrupted(void *arg)
         loop_stop(j->loop);
     } else if (j->interrupts > 2 || !j->asked || j->leaving) {
         j->status = INTERRUPTED;
-        j->leaving = true;
-        kernel_kill(j);
+        kill_at_once(j);
     } else if (send_interrupt(j, "{}", &err) < 0) {
         fail(j, &err);
     }
@@ -406,7 +412,8 @@ static int cli_job_start(struct cli_job *j, const struct python_interpreter *pyt
     if (!(j->input = input_create(j->loop, line_read, j)))
         return err_set(err, "out of memory");
     for (size_t i = 0; i < sizeof on / sizeof *on; i++)
-        if (!(j->signals[i] = loop_signal(j->loop, on[i].signo, on[i].f, j, err)))
+        if (!process_ignores(on[i].signo) &&
+            !(j->signals[i] = loop_signal(j->loop, on[i].signo, on[i].f, j, err)))
             return -1;
     if (!(j->limit = loop_timer(j->loop, START_NS, 0, late, j, err)) ||
         !(j->stuck = loop_timer(j->loop, LOOP_OFF, 0, stuck, j, err)) ||

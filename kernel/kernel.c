@@ -34,7 +34,7 @@ struct kernel {
     struct engines *engines;
     struct notebook *notebook;
     size_t passed; /* bytes of output since free memory was returned to the system */
-    struct watch *tick, *interrupt, *terminate, *parent;
+    struct watch *tick, *interrupt, *terminate, *hang_up, *parent;
     int parent_fd;
     pid_t parent_pid;
 };
@@ -361,12 +361,18 @@ static int watch_parent(struct kernel *k, struct err *err)
 
 /* ---- create and destroy ---- */
 
+/* Jupyter interrupts with SIGINT, also where a shell has had it ignored for a background job. */
 static int watch_signals(struct kernel *k, struct err *err)
 {
+    const bool hangs_up = !process_ignores(SIGHUP);
+
     k->interrupt = loop_signal(k->loop, SIGINT, on_interrupt, k, err);
     k->terminate = loop_signal(k->loop, SIGTERM, end, k, err);
+    k->hang_up = hangs_up ? loop_signal(k->loop, SIGHUP, end, k, err) : NULL;
     k->tick = loop_timer(k->loop, NS_PER_S, 0, on_tick, k, err);
-    return k->interrupt && k->terminate && k->tick ? watch_parent(k, err) : -1;
+    return k->interrupt && k->terminate && (k->hang_up || !hangs_up) && k->tick
+               ? watch_parent(k, err)
+               : -1;
 }
 
 /* Did Jupyter's server start this kernel? It sets JPY_SESSION_NAME. But a program in one of our
@@ -501,5 +507,6 @@ void kernel_destroy(struct kernel *k)
     fd_close(&k->lock);
     watch_stop(k->interrupt); /* last: until here a signal must not end the process */
     watch_stop(k->terminate);
+    watch_stop(k->hang_up);
     free(k);
 }

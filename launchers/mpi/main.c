@@ -344,7 +344,7 @@ static int run(struct mpi_job *j, const struct words *argv, struct err *err)
         !(j->unreached = loop_timer(j->loop, LOOP_OFF, 0, unreached, j, err)))
         return -1;
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-        if (!loop_signal(j->loop, signals[i], told_to_end, j, err))
+        if (!process_ignores(signals[i]) && !loop_signal(j->loop, signals[i], told_to_end, j, err))
             return -1;
     if (!(j->in = loop_fd(j->loop, STDIN_FILENO, LOOP_READ, stdin_ready, j, err)))
         return -1;

@@ -79,7 +79,8 @@ static int run(struct job *j, const struct words *argv, struct err *err)
     if (!loop_signal(j->loop, SIGCHLD, child_ended, j, err))
         return -1;
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-        if (!loop_signal(j->loop, signals[i], told_to_end, j, err))
+        if (!process_ignores(signals[i]) &&
+            !loop_signal(j->loop, signals[i], told_to_end, j, err))
             return -1;
     if (!(in.watch = loop_fd(j->loop, STDIN_FILENO, LOOP_READ, stdin_ready, &in, err)))
         return -1;

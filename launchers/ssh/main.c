@@ -308,7 +308,7 @@ static int run(struct fleet *f, struct err *err)
     if (!loop_signal(f->loop, SIGCHLD, child_ended, f, err))
         return -1;
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-        if (!loop_signal(f->loop, signals[i], told_to_end, f, err))
+        if (!process_ignores(signals[i]) && !loop_signal(f->loop, signals[i], told_to_end, f, err))
             return -1;
     if (!(f->in = loop_fd(f->loop, STDIN_FILENO, LOOP_READ, stdin_ready, f, err)))
         return -1;

@@ -36,7 +36,7 @@ def cellspan(tmp_path):
         done = subprocess.run([program, *map(str, words)], capture_output=True, timeout=100, **options)
         return done.returncode, done.stdout.decode(), done.stderr.decode()
 
-    run.home, run.env, run.marker = home, env, marker
+    run.program, run.home, run.env, run.marker = program, home, env, marker
     yield run
     left = processes.gone(marker)
     processes.kill_all(marker)
