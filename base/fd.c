@@ -47,6 +47,18 @@ int fd_cloexec_both(int fd[2])
     return -1;
 }
 
+bool fd_open_standard(void)
+{
+    bool was_open[STDERR_FILENO + 1];
+
+    for (int fd = 0; fd <= STDERR_FILENO; fd++) {
+        was_open[fd] = fcntl(fd, F_GETFD) >= 0 || errno != EBADF;
+        if (!was_open[fd] && open("/dev/null", O_RDONLY) < 0) /* it gets the lowest free number */
+            return was_open[STDIN_FILENO];
+    }
+    return was_open[STDIN_FILENO];
+}
+
 int fd_pipe(int fd[2])
 {
 #ifdef __linux__

@@ -16,7 +16,11 @@
 MUST_USE int fd_cloexec(int fd);           /* sets FD_CLOEXEC; -1 and errno */
 MUST_USE int fd_cloexec_both(int fd[2]);   /* the same for a pair; -1: both are closed */
 MUST_USE int fd_nonblock(int fd, bool on); /* -1 and errno */
-void fd_close(int *fd);          /* closes it unless it is -1, sets it to -1, keeps errno */
+void fd_close(int *fd); /* closes it unless it is -1, sets it to -1, keeps errno */
+/* The first thing that a program does: opens /dev/null in place of those of descriptors 0 to 2 that
+ * are closed, so that nothing which is opened later gets their numbers. Reads of 0 find the end;
+ * writes to 1 and 2 fail, so that it is noticed that output is lost. true: 0 was open. */
+bool fd_open_standard(void);
 MUST_USE int fd_pipe(int fd[2]); /* a pipe, both ends close-on-exec; -1 and errno */
 size_t fd_waiting(int fd); /* How many bytes can be read now (FIONREAD); 0 if that is not known. */
 /* Writes all bytes, in as many writes as that takes. -1 and errno */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/process.h"
 #include "base/suggest.h"
 #include "base/settings.h"
 #include "cli/private.h"
@@ -128,6 +129,7 @@ int main(int argc, char **argv)
 {
     const struct subcommand *s;
 
+    (void)fd_open_standard();
     if (argc < 2) {
         show_help(stderr);
         return 2;

@@ -51,9 +51,10 @@ int main(int argc, char **argv)
     struct arguments arguments;
     struct buf notice = BUF_INIT;
     struct err err = { "" };
-    const int parsed = arguments_parse(&arguments, argc, argv, &err);
-    int rc = -1;
+    int parsed, rc = -1;
 
+    (void)fd_open_standard();
+    parsed = arguments_parse(&arguments, argc, argv, &err);
     if (parsed == 1)
         return EXIT_SUCCESS;
     read_settings(&notice);

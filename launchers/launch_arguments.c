@@ -10,6 +10,7 @@
 
 #include "base/cmdline.h"
 #include "base/path.h"
+#include "base/process.h"
 #include "config.h"
 
 #define RANKS_LIMIT 65536 /* base/rank_set.h: a rank number is below this */
@@ -57,6 +58,7 @@ int launch_arguments_read(struct launch_arguments *a, int argc, char **argv, con
     const char *const name = path_name(argv[0]);
     struct launch_line line = { .a = { .spec = "" } };
 
+    (void)fd_open_standard();
     if (cmdline_parse(rows, argc, argv, take_command, &line, err) < 0 ||
         (line.ranks && read_ranks(&line.a, line.ranks, err) < 0))
         return -1;

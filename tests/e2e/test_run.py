@@ -72,3 +72,16 @@ def test_a_signal_before_the_kernel_answers_is_no_error_of_the_kernel(started, t
     assert processes.wait_until((tmp_path / "up").exists, LIMIT)
     process.send_signal(signal.SIGTERM)
     assert (process.communicate(timeout=LIMIT)[1], process.returncode) == (b"", 128 + signal.SIGTERM)
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_descriptors_stay_free_for_nothing_else(started, closed):
+    """As some daemons start programs: a file that is opened later must not get the number of a stream."""
+    text = "import sys\nprint('out', [*sys.stdin])\nprint('err', file=sys.stderr)"
+    out, err = (process := started(text, shell="exec " + closed)).communicate(timeout=LIMIT)
+    if ">&-" in closed.split():
+        assert (out, process.returncode) == (b"", 1)
+        assert (b"output is lost: Bad file descriptor" in err) == ("2>&-" not in closed)
+    else:
+        assert (out, process.returncode) == (b"out []\n", 0)
+        assert (b"err" in err) == ("2>&-" not in closed)

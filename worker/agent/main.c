@@ -44,6 +44,7 @@ struct program {
     struct join join;
     const char *agent_from; /* variables that may have the agent's number; NULL: CELLSPAN_AGENT */
     bool no_stdin;          /* stdin tells nothing */
+    bool has_stdin;         /* it was open when we were started */
     bool told_end;          /* the end of stdin, or of the parent, need not end the agent */
     bool sealed;            /* the secret is sealed with a key of ours */
     pid_t parent;           /* the agent ends when this process does; 0: it does not */
@@ -217,8 +218,9 @@ static int watch_for_the_end(struct program *h, struct loop *loop, struct err *e
 {
     static const int signals[] = { SIGTERM, SIGINT, SIGHUP };
 
+    /* also where whoever started us ignores them: the guard and engines end an agent with SIGHUP */
     (void)signal(SIGPIPE, SIG_IGN);
-    if (!h->no_stdin && fd_nonblock(STDIN_FILENO, true) < 0)
+    if (!h->no_stdin && (!h->has_stdin || fd_nonblock(STDIN_FILENO, true) < 0))
         return err_set(
             err, "stdin is closed: it must be open, for its end says that the kernel has ended");
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
@@ -410,6 +412,7 @@ int main(int argc, char **argv)
     struct err err = { "" };
     int status;
 
+    h.has_stdin = fd_open_standard();
     process_hold_notices();
     if (read_args(argc, argv, &h, &args, &status) < 0)
         return status;

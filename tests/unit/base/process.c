@@ -264,6 +264,24 @@ static void the_start_of_a_file(void)
     ok(s.n == 0, "nor of an empty one");
 }
 
+static void closed_streams_get_null(void)
+{
+    const pid_t pid = fork();
+    int status = -1;
+    char byte;
+
+    if (pid == 0) {
+        for (int fd = 0; fd < 3; fd++)
+            (void)close(fd);
+        if (fd_open_standard() || read(0, &byte, 1) != 0 || write(1, "", 1) >= 0 ||
+            write(2, "", 1) >= 0)
+            _exit(1);
+        _exit(fd_open_standard() && open("/dev/null", O_RDONLY) > 2 ? 0 : 2);
+    }
+    ok(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0,
+       "closed streams are opened: no input, and writes that fail");
+}
+
 static void descriptors_are_moved_and_measured(void)
 {
     int ends[2], high;
@@ -378,6 +396,7 @@ int main(void)
     who_never_answers_is_ended();
     orphans_come_to_who_adopts_them();
     the_start_of_a_file();
+    closed_streams_get_null();
     descriptors_are_moved_and_measured();
     the_limit_that_is_reached_is_named();
     return plan_done();

@@ -90,6 +90,7 @@ int main(int argc, char **argv)
     struct options o = { 0 };
     struct err err = { "" };
 
+    (void)fd_open_standard();
     settings_open_log("gpus");
     if (cmdline_parse(rows, argc, argv, NULL, &o, &err) == 0 && o.serve && !is_socket(STDIN_FILENO))
         (void)err_set(&err, "--serve: standard input is no socket");
