@@ -370,30 +370,48 @@ static void say_queue(struct job *j, const char *state, const char *reason, cons
         report_say("job %lu: %s: %s", j->id, state, reason);
 }
 
-/* Handles squeue's answer "STATE|REASON|START". */
+static void note_state(struct job *j, char *state, char *reason, const char *start)
+{
+    text_replace(&j->state, state);
+    j->pause_ns = PAUSE_NS;
+    *reason++ = '\0';
+    say_queue(j, state, reason, start);
+    if (strcmp(state, "PENDING") == 0 && slurm_reason_hopeless(reason)) {
+        fprintf(stderr, "cellspan-launch-slurm: job %lu can't start as it was asked for: %s\n",
+                j->id, reason);
+        j->failed = true;
+        job_end(j);
+    }
+}
+
+/* The kernel has to know that there is a job, which may wait for long. */
+static void note_no_state(struct job *j)
+{
+    if (j->state)
+        return;
+    text_replace(&j->state, "?");
+    report_say("job %lu: squeue does not answer; it is asked again", j->id);
+}
+
+/* Handles squeue's answer "STATE|REASON|START". Without one, as where Slurm is busy, it is asked
+ * again. */
 static void queue_answered(void *arg, const char *line)
 {
     struct job *j = arg;
     char *copy = strdup(line), *reason = copy ? strchr(copy, '|') : NULL,
          *start = reason ? strchr(reason + 1, '|') : NULL;
 
-    if (start && j->pid > 0 && !j->asked_to_end && !count_up(j)) {
-        *start++ = '\0';
-        if (!j->state || strcmp(j->state, copy) != 0) {
-            text_replace(&j->state, copy);
-            *reason++ = '\0';
-            say_queue(j, copy, reason, start);
-            if (strcmp(copy, "PENDING") == 0 && slurm_reason_hopeless(reason)) {
-                fprintf(stderr,
-                        "cellspan-launch-slurm: job %lu can't start as it was asked for: %s\n",
-                        j->id, reason);
-                j->failed = true;
-                job_end(j);
-            }
-            j->pause_ns = PAUSE_NS;
-        } else if (j->pause_ns < PAUSE_MAX_NS)
+    if (j->pid > 0 && !j->asked_to_end && !count_up(j)) {
+        if (j->pause_ns < PAUSE_MAX_NS)
             j->pause_ns += j->pause_ns / 2;
-        set_timer(j, &j->poll, j->pause_ns, poll_queue);
+        if (!start)
+            note_no_state(j);
+        else
+            *start++ = '\0';
+        if (start && (!j->state || strcmp(j->state, copy) != 0))
+            note_state(j, copy, reason, start);
+        if (!j->asked_to_end)
+            set_timer(j, &j->poll, j->pause_ns, poll_queue);
     }
     free(copy);
 }
@@ -456,16 +474,20 @@ static void conclude(struct job *j, const char *state)
 
 static void ask_fate(void *arg);
 
-/* Handles squeue's answer "STATE|REASON". While COMPLETING, the reason is not known yet. */
+/* Handles squeue's answer "STATE|REASON". While COMPLETING, the reason is not known yet. One that
+ * is missing is asked for once more. */
 static void fate_answered(void *arg, const char *line)
 {
     struct job *j = arg;
 
-    if ((strncmp(line, "COMPLETING", 10) == 0 || strncmp(line, "RUNNING", 7) == 0) &&
-        ++j->fates < FATE_MAX)
+    const bool known = strchr(line, '|') != NULL;
+
+    if (strncmp(line, "COMPLETING", 10) == 0 || strncmp(line, "RUNNING", 7) == 0
+            ? ++j->fates < FATE_MAX
+            : !known && !j->fates++)
         set_timer(j, &j->poll, FATE_NS, ask_fate);
     else
-        conclude(j, strchr(line, '|') ? line : "");
+        conclude(j, known ? line : "");
 }
 
 static void ask_fate(void *arg)

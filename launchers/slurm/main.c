@@ -79,8 +79,7 @@ static int run(struct job *j, const struct words *argv, struct err *err)
     if (!loop_signal(j->loop, SIGCHLD, child_ended, j, err))
         return -1;
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-        if (!process_ignores(signals[i]) &&
-            !loop_signal(j->loop, signals[i], told_to_end, j, err))
+        if (!process_ignores(signals[i]) && !loop_signal(j->loop, signals[i], told_to_end, j, err))
             return -1;
     if (!(in.watch = loop_fd(j->loop, STDIN_FILENO, LOOP_READ, stdin_ready, &in, err)))
         return -1;
@@ -91,6 +90,18 @@ static int run(struct job *j, const struct words *argv, struct err *err)
 }
 
 /* ---- before ---- */
+
+/* squeue, scancel and other commands about the job read the variable. With several clusters in it
+ * they would mean the jobs of that number on each of them. */
+static int take_cluster(const char *cluster, struct err *err)
+{
+    const char *const name = cluster ? cluster : getenv("SLURM_CLUSTERS");
+
+    if (name && slurm_names_clusters(name))
+        return err_set(err, "%s=%s: name one cluster", cluster ? "--clusters" : "SLURM_CLUSTERS",
+                       name);
+    return cluster && setenv("SLURM_CLUSTERS", cluster, 1) < 0 ? err_set(err, "out of memory") : 0;
+}
 
 static int find_srun(struct err *err)
 {
@@ -233,6 +244,8 @@ static int prepare(struct job *j, struct words *argv, const struct launch_argume
         }
         rc = step_compose(argv, &plan, &options, &spec, err);
         hide_variables(plan.inside, job && *job && options.own_job);
+        if (rc == 0 && j->own)
+            rc = take_cluster(options.cluster, err);
     }
     words_release(&spec);
     words_release(&command);
@@ -244,7 +257,7 @@ int main(int argc, char **argv)
     struct job j = { .in = -1,
                      .out = -1,
                      .errs = -1,
-                     .command = SLURM_COMMAND_INIT,
+                     .command = SLURM_QUESTION_INIT,
                      .delivery = DELIVERY_INIT,
                      .left = TIME_LEFT_INIT };
     struct words srun = WORDS_INIT;

@@ -44,7 +44,7 @@ static void keep_first(void *arg, const char *line)
 {
     struct slurm_command *c = arg;
 
-    if (!c->line)
+    if (!c->line && (!c->has || strstr(line, c->has)))
         c->line = strdup(line);
 }
 
@@ -100,7 +100,7 @@ bool slurm_command_start(struct slurm_command *c, struct loop *loop, const char 
 
 static void answered(void *arg, const char *line)
 {
-    const long left = srun_output_time(line);
+    const long left = *line == '|' ? srun_output_time(line + 1) : -1;
 
     (void)arg;
     if (left >= 0)
@@ -111,7 +111,7 @@ static void ask(void *arg)
 {
     struct time_left *t = arg;
     char id[32];
-    const char *const argv[] = { "squeue", "--noheader", "--jobs", id, "--format", "%L", NULL };
+    const char *const argv[] = { "squeue", "--noheader", "--jobs", id, "--format", "|%L", NULL };
 
     snprintf(id, sizeof id, "%lu", t->job);
     if (!slurm_command_busy(&t->command))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* slurm_command.h - runs one of Slurm's commands, and reads the first line that it prints. */
+/* slurm_command.h - runs one of Slurm's commands, and reads the first line of its answer. */
 #ifndef LAUNCHERS_SLURM_SLURM_COMMAND_H
 #define LAUNCHERS_SLURM_SLURM_COMMAND_H
 
@@ -9,7 +9,7 @@
 #include "base/loop/loop.h"
 #include "base/child_lines.h"
 
-/* line: "" if there was none. Called once for each command */
+/* line: "" if there was none. Called once for each command. */
 typedef void (*slurm_command_f)(void *arg, const char *line);
 
 struct slurm_command {
@@ -17,7 +17,9 @@ struct slurm_command {
     uint64_t limit_ns; /* 0: 10 s */
     pid_t pid;         /* 0: none runs */
     int out;
-    char *line; /* the first line; owned */
+    char *line; /* the answer's first line; owned */
+    const char
+        *has; /* what each line of an answer has, and no error or warning; NULL: any line is one */
     struct child_lines lines;
     struct watch *watch, *timer;
     slurm_command_f f;
@@ -25,6 +27,8 @@ struct slurm_command {
 };
 
 #define SLURM_COMMAND_INIT { .in = -1, .out = -1, .lines = CHILD_LINES_TEXT }
+/* For questions to squeue with '|' in their format. */
+#define SLURM_QUESTION_INIT { .in = -1, .out = -1, .has = "|", .lines = CHILD_LINES_TEXT }
 
 void slurm_command_release(struct slurm_command *c);
 static inline bool slurm_command_busy(const struct slurm_command *c)
@@ -46,7 +50,7 @@ struct time_left {
     struct watch *again;
 };
 
-#define TIME_LEFT_INIT { .command = SLURM_COMMAND_INIT }
+#define TIME_LEFT_INIT { .command = SLURM_QUESTION_INIT }
 
 /* All agents of the job are up. Without an answer, or a limit, the kernel is told nothing. */
 void time_left_begin(struct time_left *t, struct loop *loop, unsigned long job);

@@ -160,6 +160,11 @@ static int check_signal(const char *word, const char *value, struct err *err)
                    word, colon + 1);
 }
 
+bool slurm_names_clusters(const char *value)
+{
+    return strchr(value, ',') || strcmp(value, "all") == 0;
+}
+
 static int note_value(struct slurm_options *o, const struct srun_option *row, const char *word,
                       const char *value, struct err *err)
 {
@@ -175,6 +180,8 @@ static int note_value(struct slurm_options *o, const struct srun_option *row, co
         n = value ? strtoul(value, &end, 10) : 0;
         o->n_nodes = value && end != value && !*end && n <= 65536 ? (unsigned)n : 0;
     }
+    if (strcmp(row->name, "clusters") == 0)
+        o->cluster = value;
     if (strcmp(row->name, "signal") == 0) {
         o->notice = notice_of(value);
         if (check_signal(word, value, err) < 0)

@@ -20,8 +20,12 @@ struct slurm_options {
     /* of --signal, if that is SIGUSR1 or SIGUSR2: so many seconds before the end it is sent; else 0
      */
     unsigned notice;
-    bool own_job; /* it has options that only a new job can have: partition, account … */
+    bool own_job;        /* it has options that only a new job can have: partition, account … */
+    const char *cluster; /* of --clusters, borrowed from the words; NULL: it is not there */
 };
+
+/* Is it more than one cluster? */
+bool slurm_names_clusters(const char *value);
 
 /* Reads the words (borrowed). -1: *err names the word that is forbidden or not an option. */
 MUST_USE int slurm_options_read(struct slurm_options *o, const struct words *words,

@@ -143,6 +143,44 @@ def test_slurm_cancels_its_own_job_however_long_that_takes(launch, tmp_path):
     assert set(cancelled.read_text(encoding="utf-8").split()) == {"12"}
 
 
+BAD_SQUEUE = {"an error": "echo 'slurm_load_jobs error: Socket timed out on send/recv operation' >&2; exit 1", "nothing": "exit 1",
+              "late": "exec sleep 600"}
+QUEUED = "echo 'srun: job 12 queued and waiting for resources' >&2\nexec sleep 600"
+
+
+@pytest.mark.parametrize("bad", BAD_SQUEUE)
+def test_slurm_is_asked_again_after_a_question_that_failed(launch, tmp_path, bad):
+    """A controller that is busy for a moment. The kernel hears at once that there is a job, so that it waits for it."""
+    squeue = ("[ -e %(f)s/asked ] || { touch %(f)s/asked; %(bad)s; }\necho 'squeue: warning: the cache is old' >&2\n"
+              "echo 'PENDING|Resources|N/A'" % {"f": tmp_path, "bad": BAD_SQUEUE[bad]})
+    one = launch("slurm", spec="--nodes=1", env=stand_in_slurm(tmp_path, srun=QUEUED, squeue=squeue, scancel=""))
+    one.wait_line("^say job 12: squeue does not answer; it is asked again")
+    one.wait_line("^say job 12 waits in the queue: Resources")
+
+
+@pytest.mark.parametrize("spec, env", [("-M other", {}), ("--clusters=other --nodes=2", {}), ("--nodes=2", {"SLURM_CLUSTERS": "other"})])
+def test_slurm_means_the_cluster_of_its_job(launch, tmp_path, spec, env):
+    """A job of this cluster may have the same number."""
+    asks = "echo \"$SLURM_CLUSTERS $*\" >>%s/%s"
+    env = dict(env, **stand_in_slurm(tmp_path, srun="trap '' TERM\n" + QUEUED.replace("exec sleep 600", "while :; do sleep 0.2; done"),
+                                     squeue=asks % (tmp_path, "asked") + "\necho 'CLUSTER: other'\necho 'PENDING|Resources|N/A'",
+                                     scancel=asks % (tmp_path, "cancelled")))
+    one = launch("slurm", spec=spec, env=env)
+    one.wait_line("^say job 12 waits in the queue: Resources")
+    one.end()
+    assert processes.wait_until((tmp_path / "cancelled").exists, LIMIT), one.said()
+    one.gone()
+    assert set((tmp_path / "cancelled").read_text().splitlines()) == {"other 12"}
+    assert all(line.startswith("other --noheader") for line in (tmp_path / "asked").read_text().splitlines())
+
+
+@pytest.mark.parametrize("spec, env, word", [("-M one,two", {}, "--clusters=one,two"), ("", {"SLURM_CLUSTERS": "all"}, "SLURM_CLUSTERS=all")])
+def test_slurm_takes_one_cluster(launch, tmp_path, spec, env, word):
+    """Only one can be asked about a job, or told to cancel it."""
+    one = launch("slurm", spec=spec, env=dict(env, **stand_in_slurm(tmp_path, srun="", squeue="", scancel="")))
+    assert one.wait() == 2 and word + ": name one cluster" in one.said(), one.said()
+
+
 @pytest.mark.parametrize("before", ["", "srun: error: n1: task 0: Segmentation fault"])
 def test_slurm_blames_nobody_for_ending_when_told_to(launch, tmp_path, before):
     """Told before it knows of all tasks it does not wait for them: Slurm ends them, and srun calls that an error."""

@@ -58,20 +58,24 @@ static const struct options_case options_cases[] = {
     { "--overlap hostname", NULL, "'hostname' is no option" },
     { "--nodes=2 -- hostname", NULL, "'--' is no option" },
     { "-", NULL, "'-' is no option" },
+    { "-M other", "job cluster=other ", NULL },
+    { "--cluster=other -N2", "nodes=2 job cluster=other ", NULL },
     { "--partition", NULL, "--partition needs a value" },
     { "--partition --nodes=2", NULL, "--partition needs a value" },
 };
 
 static void described(const struct slurm_options *o, char text[static 128])
 {
-    char nodes[32] = "", notice[32] = "";
+    char nodes[32] = "", notice[32] = "", cluster[32] = "";
 
     if (o->nodes)
         snprintf(nodes, sizeof nodes, "nodes=%u ", o->n_nodes);
     if (o->notice)
         snprintf(notice, sizeof notice, "notice=%u ", o->notice);
-    snprintf(text, 128, "%s%s%s%s%s%s", nodes, o->cpus ? "cpus " : "", o->gpus ? "gpus " : "",
-             o->name ? "name " : "", o->own_job ? "job " : "", notice);
+    if (o->cluster)
+        snprintf(cluster, sizeof cluster, "cluster=%s ", o->cluster);
+    snprintf(text, 128, "%s%s%s%s%s%s%s", nodes, o->cpus ? "cpus " : "", o->gpus ? "gpus " : "",
+             o->name ? "name " : "", o->own_job ? "job " : "", cluster, notice);
 }
 
 static void the_time_left_is_read(void)
