@@ -307,13 +307,26 @@ static bool ends_in_time(pid_t pid, uint64_t end_ns, int *status)
     return ended != 0;
 }
 
+int process_answer(pid_t pid, int *from, size_t most, uint64_t end_ns, struct buf *out, int *status)
+{
+    const bool in_time = read_until(*from, most, end_ns, out);
+
+    fd_close(from);
+    if (in_time && ends_in_time(pid, end_ns, status))
+        return 0;
+    orphans_kill_tree(pid);
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    errno = ETIMEDOUT;
+    return -1;
+}
+
 int process_output(const struct process_spec *spec, size_t most, uint64_t limit_ns, struct buf *out,
                    struct err *err)
 {
     const uint64_t end_ns = clock_now(&clock_system) + limit_ns;
     struct process_spec piped = *spec;
     int ends[2], status = -1;
-    bool in_time;
     pid_t pid;
 
     if (fd_pipe(ends) < 0)
@@ -321,13 +334,10 @@ int process_output(const struct process_spec *spec, size_t most, uint64_t limit_
     piped.out = ends[1];
     pid = process_start(&piped, err);
     fd_close(&ends[1]);
-    in_time = pid > 0 && read_until(ends[0], most, end_ns, out);
-    fd_close(&ends[0]);
-    if (pid <= 0 || (in_time && ends_in_time(pid, end_ns, &status)))
+    if (pid <= 0)
+        fd_close(&ends[0]);
+    if (pid <= 0 || process_answer(pid, &ends[0], most, end_ns, out, &status) == 0)
         return status;
-    orphans_kill_tree(pid);
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-        ;
     (void)err_set(err, "%s has not answered within %.3g s, and was ended", spec->argv[0],
                   (double)limit_ns / 1e9);
     errno = ETIMEDOUT;

@@ -82,6 +82,11 @@ pid_t process_start_streams(const struct process_spec *spec, int *in, int *out, 
 
 /* How long a program of others may take for an answer. Python may be on a slow network. */
 #define PROCESS_ANSWER_NS (60 * NS_PER_S)
+/* Appends what a child of ours writes to `from`, until that is more than `most` bytes, closes
+ * `from` and waits for the child's end. Blocks, until end_ns at most: then the child and its
+ * descendants are killed, and it returns -1, errno ETIMEDOUT. */
+MUST_USE int process_answer(pid_t pid, int *from, size_t most, uint64_t end_ns, struct buf *out,
+                            int *status);
 /* Runs a program to its end and appends what it writes to stdout, until that is more than `most`
  * bytes. Blocks, for at most limit_ns: then it and its descendants are killed. spec->out is not
  * used. Returns its status as waitpid() does; -1: it didn't start, or, with errno ETIMEDOUT,

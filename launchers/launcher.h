@@ -62,5 +62,9 @@ MUST_USE int words_split(struct words *w, const char *text, struct err *err);
 MUST_USE int words_quote(struct buf *out, const char *word);
 /* Replaces an owned text by a copy of another one. NULL: there is none, or no memory for it. */
 void text_replace(char **place, const char *text);
+/* Was the line not noted in `said` yet? Notes it there; when that has SAID_MAX bytes, it begins
+ * anew. A program that is run again and again says the same each time. */
+#define SAID_MAX 8192u
+bool text_is_new(struct buf *said, const char *line);
 
 #endif

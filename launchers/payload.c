@@ -38,8 +38,10 @@ static void forget_rows(struct payload *p)
 void payload_release(struct payload *p)
 {
     fd_close(&p->out);
-    if (p->pid > 0)
+    if (p->pid > 0) {
+        orphans_kill_tree(p->pid); /* it may never answer */
         (void)waitpid(p->pid, NULL, 0);
+    }
     forget_rows(p);
     free(p->program);
     *p = (struct payload)PAYLOAD_INIT;
@@ -104,9 +106,10 @@ void payload_ask(struct payload *p, const char *agent)
     p->pid = env ? process_start(&spec, &err) : -1;
     free(env);
     fd_close(&out[1]);
-    if (p->pid > 0)
+    if (p->pid > 0) {
         p->out = out[0];
-    else {
+        p->until_ns = clock_now(&clock_system) + PROCESS_ANSWER_NS;
+    } else {
         p->pid = 0;
         fd_close(&out[0]);
     }
@@ -169,22 +172,20 @@ int payload_read(struct payload *p, const char *answer)
     return rc;
 }
 
-/* Waits for the end of the answer. */
+/* Waits for the end of the answer. The program may be on a file system that does not answer. */
 static void read_answer(struct payload *p)
 {
     struct buf answer = BUF_INIT;
-    char part[8192];
-    ssize_t n;
+    int status;
 
-    while (((n = read(p->out, part, sizeof part)) > 0 || (n < 0 && errno == EINTR)) &&
-           answer.n < ANSWER_MAX)
-        if (n > 0 && buf_add(&answer, part, (size_t)n) < 0)
-            break;
-    fd_close(&p->out);
-    (void)waitpid(p->pid, NULL, 0);
-    p->pid = 0;
-    if (answer.p && payload_read(p, answer.p) < 0)
+    if (process_answer(p->pid, &p->out, ANSWER_MAX, p->until_ns, &answer, &status) < 0)
+        fprintf(stderr,
+                "cellspan: %s %s has not answered within %u s: what it would list can't be sent to "
+                "machines that lack it\n",
+                p->python, p->program, (unsigned)(PROCESS_ANSWER_NS / NS_PER_S));
+    else if (answer.p && payload_read(p, answer.p) < 0)
         fprintf(stderr, "cellspan: can't list what could be sent to machines that lack it\n");
+    p->pid = 0;
     buf_release(&answer);
 }
 

@@ -6,6 +6,7 @@
 #define LAUNCHERS_PAYLOAD_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/buf.h"
@@ -29,6 +30,7 @@ struct payload {
     char *program;                       /* owned: the path of payload.py; NULL: nothing is sent */
     pid_t pid;                           /* of the Python that lists them; 0: none */
     int out;                             /* from it; -1: the answer is known */
+    uint64_t until_ns;                   /* how long the answer is waited for */
     struct payload_row *row;             /* owned */
     size_t n;
     char *script; /* owned: the Python program that unpacks it there */

@@ -31,7 +31,8 @@ struct relay_child {
     struct watch *err_watch, *again, *limit;
     struct forward *forward;
     uint64_t wait_ns;
-    char *why; /* there is a relay; NULL: the user was told */
+    char *why;       /* there is a relay; NULL: the user was told */
+    struct buf said; /* since it was up; the same words are not said again */
 };
 
 /* ---- the kernel's address ---- */
@@ -62,9 +63,10 @@ static int find_kernel(struct relay_child *r, struct err *err)
 
 static void say(void *arg, const char *line)
 {
-    const struct relay_child *r = arg;
+    struct relay_child *r = arg;
 
-    fprintf(stderr, "%s: relay: %s\n", r->host, line);
+    if (text_is_new(&r->said, line))
+        fprintf(stderr, "%s: relay: %s\n", r->host, line);
 }
 
 static void err_ready(void *arg, int fd, unsigned events)
@@ -96,6 +98,7 @@ static void up(void *arg)
     login_over(&r->login);
     watch_clear(&r->limit);
     r->wait_ns = AGAIN_NS;
+    buf_clear(&r->said); /* what breaks later is news */
     if (r->why) {
         const int n = told(r->why);
 
@@ -238,6 +241,7 @@ static void release(struct relay_child *r)
     child_lines_release(&r->lines);
     words_release(&r->argv);
     free(r->why);
+    buf_release(&r->said);
     free(r);
 }
 

@@ -154,3 +154,16 @@ void text_replace(char **place, const char *text)
     free(*place);
     *place = copy;
 }
+
+bool text_is_new(struct buf *said, const char *line)
+{
+    struct slice rest = buf_slice(said);
+
+    while (rest.n)
+        if (slice_is(slice_line(&rest), line))
+            return false;
+    if (said->n >= SAID_MAX)
+        buf_clear(said);
+    (void)!buf_addf(said, "%s\n", line); /* without memory it is told again */
+    return true;
+}

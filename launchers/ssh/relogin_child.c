@@ -13,7 +13,6 @@
 #include "base/process.h"
 #include "launchers/ssh/cause.h"
 
-#define LAST_SIZE    256u
 #define AGAIN_NS     (300 * NS_PER_MS) /* doubled with each try */
 #define AGAIN_MAX_NS (5 * NS_PER_S)
 #define NOT_RUN      126 /* a shell says that the program is there, but cannot be run */
@@ -28,10 +27,10 @@ struct relogin_child {
     struct child_lines lines, err_lines;
     struct watch *out_watch, *err_watch, *timer;
     uint64_t wait_ns;
-    bool restarted;       /* the machine was */
-    bool gone;            /* the agent is not there any more */
-    bool ending;          /* no other login follows */
-    char last[LAST_SIZE]; /* what ssh said last; the same words are not said again */
+    bool restarted;  /* the machine was */
+    bool gone;       /* the agent is not there any more */
+    bool ending;     /* no other login follows */
+    struct buf said; /* what ssh has said; the same words are not said again */
 };
 
 static void start(void *arg);
@@ -91,10 +90,8 @@ static void err_line(void *arg, const char *line)
 {
     struct relogin_child *l = arg;
 
-    if (strncmp(l->last, line, sizeof l->last - 1) == 0)
-        return;
-    snprintf(l->last, sizeof l->last, "%s", line);
-    fprintf(stderr, "%s: %s\n", l->spec.host, line);
+    if (text_is_new(&l->said, line))
+        fprintf(stderr, "%s: %s\n", l->spec.host, line);
 }
 
 static void out_ready(void *arg, int fd, unsigned events)
@@ -212,6 +209,7 @@ static void release(struct relogin_child *l)
     watch_stop(l->timer);
     child_lines_release(&l->lines);
     child_lines_release(&l->err_lines);
+    buf_release(&l->said);
     words_release(&l->argv);
     free(l);
 }

@@ -475,6 +475,32 @@ static void files_that_change_meanwhile_are_told(void)
     }
 }
 
+/* As where its Python, or a package, is on a file system that does not answer. Without a limit,
+ * this test would hang. */
+static void who_never_answers_is_not_waited_for(void)
+{
+    struct payload p = PAYLOAD_INIT;
+    char python[sizeof folder + 16];
+
+    snprintf(python, sizeof python, "%s/hangs", folder);
+    (void)setenv("CELLSPAN_HOME_PYTHON", python, 1);
+    (void)setenv("CELLSPAN_PYTHONPATH", folder, 1);
+    prepare("mkdir -p cellspan/_install && touch cellspan/_install/payload.py");
+    prepare("printf '#!/bin/sh\nsleep 600\n' >hangs && chmod +x hangs");
+    for (unsigned round = 0; round < 2; round++) {
+        payload_ask(&p, AGENT);
+        if (!ok(p.pid > 0, "payload.py is started"))
+            return;
+        p.until_ns = 0;
+        if (round == 0)
+            ok(!payload_known(&p) && p.pid == 0, "and ended when its time is over");
+        payload_release(&p);
+    }
+    ok(p.pid == 0, "or when its answer is not wanted any more");
+    (void)unsetenv("CELLSPAN_HOME_PYTHON");
+    (void)unsetenv("CELLSPAN_PYTHONPATH");
+}
+
 int main(void)
 {
     struct payload p = PAYLOAD_INIT;
@@ -500,6 +526,7 @@ int main(void)
     packages_come_where_they_are_lacking();
     packages_come_to_many_tasks();
     files_that_change_meanwhile_are_told();
+    who_never_answers_is_not_waited_for();
     prepare("cd / && rm -r \"$OLDPWD\"");
     return plan_done();
 }

@@ -186,6 +186,34 @@ static void what_never_comes_up(void)
     }
 }
 
+/* A user need not read every few seconds that a login is refused. */
+static void it_says_the_same_once(void)
+{
+    static const char *const command[] = { "sh", "-c", "echo nobody is here >&2; exit 1", NULL };
+    char said[4096], *first;
+    FILE *file = tmpfile();
+    const int before = dup(STDERR_FILENO);
+    struct err err = { "" };
+    struct bench b;
+
+    if (!ok(file && before >= 0 && begin(&b), "a file for what is said"))
+        return;
+    (void)dup2(fileno(file), STDERR_FILENO);
+    if (start(&b, command, &err))
+        while (b.ended < 3 && turns_take(&b.turns))
+            ;
+    (void)dup2(before, STDERR_FILENO);
+    (void)close(before);
+    ok(b.ended >= 3, "a relay that ends with the same words again and again");
+    rewind(file);
+    said[fread(said, 1, sizeof said - 1, file)] = '\0';
+    fclose(file);
+    first = strstr(said, "h1: relay: nobody is here\n");
+    ok(first && !strstr(first + strlen("h1: relay: "), "h1: relay: nobody is here"),
+       "says them once: %s", said);
+    finish(&b);
+}
+
 static void without_a_kernel(void)
 {
     static const char *const wrong[] = { "", "ipc://x", "tcp://127.0.0.1", "tcp://nowhere:1" };
@@ -211,6 +239,7 @@ int main(void)
     (void)signal(SIGPIPE, SIG_IGN);
     it_comes_again_when_it_has_ended();
     what_never_comes_up();
+    it_says_the_same_once();
     without_a_kernel();
     is_int(open_descriptors(), before, "no descriptor is left");
     return plan_done();
