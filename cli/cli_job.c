@@ -26,9 +26,12 @@
 #include "base/runtime.h"
 #include "cli/client.h"
 
-#define START_NS    (30 * NS_PER_S) /* until the kernel welcomes us */
-#define SHUTDOWN_NS (15 * NS_PER_S) /* until it has ended by itself; then it is killed */
-#define STUCK_NS    (2 * NS_PER_S)  /* after a signal, until a reader is given up */
+#define START_NS    (30 * NS_PER_S)  /* until the kernel welcomes us */
+#define SHUTDOWN_NS (15 * NS_PER_S)  /* until it has ended by itself; then it is killed */
+#define STUCK_NS    (2 * NS_PER_S)   /* after a signal, until a reader is given up */
+#define DRAIN_NS    (10 * NS_PER_MS) /* between two looks whether all of a dead kernel's was read */
+#define DRAIN_MOST  500u             /* looks in a row that found nothing more */
+#define HELD        32               /* messages of iopub that may wait here for our reader */
 #define KEY_BYTES   32u
 #define INTERRUPTED 130
 
@@ -45,10 +48,13 @@ struct cli_job {
     struct watch *limit;
     struct watch *room;  /* NULL: our output does not wait for its reader */
     struct watch *stuck; /* runs since the first signal */
+    struct watch *drain; /* the kernel has ended by itself */
     int room_fd;
-    uint64_t printed; /* bytes, when stuck was set */
-    pid_t kernel;     /* 0: none */
-    bool over;        /* the loop stops when all is printed */
+    uint64_t printed;        /* bytes, when stuck was set */
+    uint64_t came, had_come; /* messages: of the cell, and before stuck was set */
+    unsigned looks;          /* since a message came */
+    pid_t kernel;            /* 0: none */
+    bool over;               /* the loop stops when all is printed */
     bool asked, replied, idle, leaving;
     bool given_up;  /* somebody read nothing of our output after a signal */
     bool passed_on; /* a signal was, to the script */
@@ -70,17 +76,30 @@ static void kill_at_once(struct cli_job *j)
     kernel_kill(j);
 }
 
+/* Ends when all is printed: what the kernel has sent, too, if it has ended by itself. */
 static void over(struct cli_job *j)
 {
     j->over = true;
-    if (printer_waits(j->printer) < 0)
+    if (printer_waits(j->printer) >= 0)
+        return;
+    if (j->asked && !j->leaving && j->looks < DRAIN_MOST && !client_is_drained(j->client))
+        loop_timer_again(j->drain, DRAIN_NS);
+    else
         loop_stop(j->loop);
+}
+
+static void look(void *arg)
+{
+    struct cli_job *j = arg;
+
+    j->looks++;
+    over(j);
 }
 
 static void fail(struct cli_job *j, const struct err *why)
 {
     err_set(&j->err, "%s", why->text);
-    kernel_kill(j);
+    kill_at_once(j);
     over(j);
 }
 
@@ -194,11 +213,11 @@ static void printed(struct cli_job *j)
 /* What is still to be shown comes before idle. */
 static void leave_if_done(struct cli_job *j)
 {
-    if (j->replied && (j->idle || j->given_up))
+    if (j->replied && j->idle)
         leave(j);
 }
 
-/* A signal has come some time ago. */
+/* A signal has come some time ago. What is for the other descriptor is still printed. */
 static void stuck(void *arg)
 {
     struct cli_job *j = arg;
@@ -207,9 +226,11 @@ static void stuck(void *arg)
         j->given_up = true;
         printer_give_up(j->printer);
         printed(j);
-        leave_if_done(j);
+    } else if (j->given_up && j->replied && j->came == j->had_come) {
+        leave(j);
     }
     j->printed = printer_written(j->printer);
+    j->had_come = j->came;
     loop_timer_again(j->stuck, STUCK_NS);
 }
 
@@ -250,6 +271,8 @@ static void message(void *arg, enum client_channel channel, struct request *m, b
         ask(j);
     if (!ours || j->leaving)
         return;
+    j->came++;
+    j->looks = 0;
     if (channel == CLIENT_SHELL && strcmp(type, "execute_reply") == 0)
         reply_take(j, content);
     else if (channel == CLIENT_STDIN && strcmp(type, "input_request") == 0)
@@ -417,10 +440,11 @@ static int cli_job_start(struct cli_job *j, const struct python_interpreter *pyt
             return -1;
     if (!(j->limit = loop_timer(j->loop, START_NS, 0, late, j, err)) ||
         !(j->stuck = loop_timer(j->loop, LOOP_OFF, 0, stuck, j, err)) ||
+        !(j->drain = loop_timer(j->loop, LOOP_OFF, 0, look, j, err)) ||
         kernel_start(j, python, err) < 0)
         return -1;
-    return (j->client = client_create(j->loop, &j->connection, CLIENT_ALL, message, j, err)) ? 0
-                                                                                             : -1;
+    j->client = client_create(j->loop, &j->connection, CLIENT_ALL, HELD, message, j, err);
+    return j->client ? 0 : -1;
 }
 
 static void cli_job_end(struct cli_job *j)

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <zmq.h>
 
+#include "base/loop/monitor.h"
 #include "base/random.h"
 #include "kernel/jupyter/out_message.h"
 
@@ -32,6 +33,8 @@ struct client {
     bool session_ready;
     struct refusals refusals;
     struct channel_state channel[CLIENT_CHANNELS];
+    void *monitor; /* tells when iopub's connection ends; NULL: it has, or nothing would tell */
+    int held;
     char *asked; /* owned: msg_id of the last request on shell */
 };
 
@@ -75,8 +78,10 @@ static int channel_open(struct client *c, enum client_channel channel, const str
         zmq_setsockopt(s->socket, ZMQ_ROUTING_ID, c->id, strlen(c->id)) < 0 ||
         loop_zmq_set(s->socket, ZMQ_RECONNECT_IVL, RECONNECT_MS) < 0 ||
         loop_zmq_set(s->socket, ZMQ_LINGER, LINGER_MS) < 0 ||
-        loop_zmq_set(s->socket, ZMQ_RCVHWM, 0) < 0 ||
+        loop_zmq_set(s->socket, ZMQ_RCVHWM, channel == CLIENT_IOPUB ? c->held : 0) < 0 ||
         (channel == CLIENT_IOPUB && zmq_setsockopt(s->socket, ZMQ_SUBSCRIBE, "", 0) < 0) ||
+        (channel == CLIENT_IOPUB &&
+         !(c->monitor = monitor_open(c->context, s->socket, ZMQ_EVENT_DISCONNECTED, err))) ||
         zmq_connect(s->socket, endpoint) < 0)
         return err_set(err, "%s: ZeroMQ: %s", endpoint, zmq_strerror(errno));
     inbox_init(&s->inbox, CHANNEL_SHELL, name[channel], s->socket, &c->session, &c->refusals);
@@ -84,13 +89,14 @@ static int channel_open(struct client *c, enum client_channel channel, const str
 }
 
 struct client *client_create(struct loop *loop, const struct connection *to, unsigned channels,
-                             client_message_f f, void *arg, struct err *err)
+                             int held, client_message_f f, void *arg, struct err *err)
 {
     struct client *c = calloc(1, sizeof *c);
 
     if (!c)
         return err_null(err, "out of memory");
     c->loop = loop;
+    c->held = held;
     c->f = f;
     c->arg = arg;
     random_uuid(c->id);
@@ -121,6 +127,8 @@ void client_destroy(struct client *c)
         if (c->channel[i].socket)
             zmq_close(c->channel[i].socket);
     }
+    if (c->monitor)
+        zmq_close(c->monitor);
     if (c->context)
         while (zmq_ctx_term(c->context) < 0 && errno == EINTR)
             ;
@@ -139,6 +147,22 @@ int client_hold(struct client *c, enum client_channel channel, bool hold, struct
     else if (!s->watch && !(s->watch = loop_zmq(c->loop, s->socket, readable, s, err)))
         return -1;
     return 0;
+}
+
+bool client_is_drained(struct client *c)
+{
+    int events = 0;
+    size_t size = sizeof events;
+    char event[16];
+
+    if (c->monitor && zmq_recv(c->monitor, event, sizeof event, ZMQ_DONTWAIT) >= 0) {
+        zmq_close(c->monitor);
+        c->monitor = NULL;
+    }
+    if (c->monitor)
+        return false;
+    return zmq_getsockopt(c->channel[CLIENT_IOPUB].socket, ZMQ_EVENTS, &events, &size) < 0 ||
+           !(events & ZMQ_POLLIN);
 }
 
 /* The header was just written by us: its msg_id is where we put it. */

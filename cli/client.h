@@ -19,14 +19,18 @@ typedef void (*client_message_f)(void *arg, enum client_channel channel, struct 
                                  bool ours);
 
 #define CLIENT_ALL UINT_MAX
-/* Connects; the kernel may bind later. channels: bits 1u << CLIENT_…, the others are not used. */
+/* Connects; the kernel may bind later. channels: bits 1u << CLIENT_…, the others are not used.
+ * held: at most so many messages of iopub wait here while it is held, and then the kernel is no
+ * longer read from; 0: as many as come. */
 struct client *client_create(struct loop *loop, const struct connection *c, unsigned channels,
-                             client_message_f f, void *arg, struct err *err);
+                             int held, client_message_f f, void *arg, struct err *err);
 void client_destroy(struct client *c); /* NULL is fine; what was sent has half a second to leave */
 /* On any but CLIENT_IOPUB; content is a JSON object as text. */
 MUST_USE int client_send(struct client *c, enum client_channel channel, const char *type,
                          struct slice content, struct err *err);
 /* While it is held no message of this channel comes: they wait. */
 MUST_USE int client_hold(struct client *c, enum client_channel channel, bool hold, struct err *err);
+/* The kernel has ended: has all that it sent on iopub been passed on? */
+bool client_is_drained(struct client *c);
 
 #endif

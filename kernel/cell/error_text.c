@@ -362,7 +362,8 @@ static bool alike(const json_t *a, const json_t *b)
 }
 
 /* The error to show first. A death comes before an exception, since a death causes exceptions on
- * other ranks. After the user's interrupt, an interrupted rank comes before a killed one. */
+ * other ranks. After the user's interrupt, an interrupted rank comes before a killed one. After a
+ * signal for a script, what the script raised is told, and not that the signal ended a rank. */
 static struct member *first_cause(struct cell *c)
 {
     struct member *found = NULL;
@@ -373,7 +374,7 @@ static struct member *first_cause(struct cell *c)
         const bool dead = m->state == MEMBER_DEAD;
         const int weight = m->failed_by_itself  ? (dead ? 4 : 3)
                            : c->stop.interrupts ? (dead ? 1 : 2)
-                                                : 0;
+                                                : (dead ? 0 : 1);
 
         if (m->error && weight > best) {
             found = m;

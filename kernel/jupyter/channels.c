@@ -138,6 +138,11 @@ void channels_client(struct channels *ch, long pid)
     waiting_replies_client(ch->waiting, pid);
 }
 
+void channels_keep(struct channels *ch)
+{
+    iopub_keep(ch->iopub);
+}
+
 /* Appends the reply's metadata (an object, or empty) with `started` added as the first member. */
 static int metadata_started(struct buf *out, const struct request *r, struct slice metadata)
 {
@@ -173,10 +178,14 @@ int channels_reply(struct channels *ch, struct request *r, const char *type,
 }
 
 /* Messages that a client may miss while it does not read. */
-static bool is_bulk(const char *type)
+static enum iopub_bulk bulk_of(const char *type)
 {
+    if (strcmp(type, "update_display_data") == 0)
+        return IOPUB_UPDATE;
     return strcmp(type, "stream") == 0 || strcmp(type, "clear_output") == 0 ||
-           strstr(type, "display_data");
+                   strstr(type, "display_data")
+               ? IOPUB_BULK
+               : IOPUB_REST;
 }
 
 int channels_publish(struct channels *ch, const struct request *r, const char *type,
@@ -192,7 +201,7 @@ int channels_publish(struct channels *ch, const struct request *r, const char *t
     iopub_welcome(ch->iopub); /* first: it encodes frames of its own into the session's buffer */
     if (frames_collect(&fs, ch, r, type, &before, 1, p, err) < 0)
         return -1;
-    rc = iopub_send(ch->iopub, fs.all, fs.n, is_bulk(type), err);
+    rc = iopub_send(ch->iopub, fs.all, fs.n, bulk_of(type), err);
     frames_release(&fs);
     return rc;
 }
@@ -273,7 +282,7 @@ static void welcome(void *arg, struct slice topic)
     if ((text = json_dumps(content, JSON_COMPACT)) &&
         frames_collect(&fs, ch, NULL, "iopub_welcome", &topic, topic.n > 0,
                        &(struct content){ .content = slice_text(text) }, &err) == 0) {
-        if (iopub_send(ch->iopub, fs.all, fs.n, false, &err) < 0)
+        if (iopub_send(ch->iopub, fs.all, fs.n, IOPUB_REST, &err) < 0)
             log_error("jupyter", "iopub_welcome: %s", err.text);
         frames_release(&fs);
     }

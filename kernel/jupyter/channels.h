@@ -73,6 +73,9 @@ void channels_on_drained(struct channels *ch, loop_f drained, void *arg);
  * much waits until that program has read the output, since it may drop what comes long after the
  * reply. */
 void channels_client(struct channels *ch, long pid);
+/* The clients that are there now lose nothing, also if they read nothing for long: programs that
+ * print wait for them. */
+void channels_keep(struct channels *ch);
 /* Reads and passes on every message that has already arrived on shell. Call it before queued cells
  * are aborted, so that these are aborted too. */
 void channels_drain_shell(struct channels *ch);

@@ -42,10 +42,12 @@ struct subscriber {
     size_t topic_n, own_n;
     struct out_message *first, **last;
     size_t queued, bulk;  /* bytes; bulk: only streams and displays */
+    size_t updates;       /* bytes of bulk that a later message may replace */
     size_t total, marked; /* bytes that were ever for it, and those before the mark */
     size_t held_before;   /* bytes in libzmq at the last check */
     uint64_t progress_ns; /* when data last moved */
     bool stuck, gone;
+    bool kept; /* see iopub_keep() */
 };
 
 struct iopub {
@@ -79,13 +81,19 @@ static size_t held(const struct subscriber *s)
     return all > s->queued ? all - s->queued : 0;
 }
 
+/* It reads nothing, and nobody waits for it. */
+static bool is_left_behind(const struct subscriber *s)
+{
+    return s->stuck && !s->kept;
+}
+
 /* Bytes that wait for the slowest subscriber that still reads. */
 size_t iopub_waiting(const struct iopub *p)
 {
     size_t most = 0;
 
     for (const struct subscriber *s = p->all; s; s = s->next)
-        if (!s->stuck && waiting_for(s) > most)
+        if (!is_left_behind(s) && waiting_for(s) > most)
             most = waiting_for(s);
     return most;
 }
@@ -99,7 +107,8 @@ static struct out_message *take_at(struct subscriber *s, struct out_message **at
     if (!(*at = o->next))
         s->last = at;
     s->queued -= o->size;
-    s->bulk -= o->bulk ? o->size : 0;
+    s->bulk -= o->bulk != IOPUB_REST ? o->size : 0;
+    s->updates -= o->bulk == IOPUB_UPDATE ? o->size : 0;
     return o;
 }
 
@@ -109,11 +118,25 @@ static void drop_all(struct subscriber *s)
         out_message_destroy(take_at(s, &s->first));
 }
 
+/* While the programs that print are held back, the status of ranks is still updated. */
+static void trim_updates(struct subscriber *s)
+{
+    for (struct out_message **at = &s->first; *at && s->updates > REST_MAX;)
+        if ((*at)->bulk == IOPUB_UPDATE)
+            out_message_destroy(take_at(s, at));
+        else
+            at = &(*at)->next;
+}
+
 /* Drops the oldest messages above the limits. */
 static void trim(struct subscriber *s)
 {
+    if (s->kept) {
+        trim_updates(s);
+        return;
+    }
     for (struct out_message **at = &s->first; *at && s->bulk > BULK_MAX;)
-        if ((*at)->bulk)
+        if ((*at)->bulk != IOPUB_REST)
             out_message_destroy(take_at(s, at));
         else
             at = &(*at)->next;
@@ -129,7 +152,8 @@ static void put(struct subscriber *s, struct out_message *o)
     s->last = &o->next;
     s->queued += o->size;
     s->total += o->size;
-    s->bulk += o->bulk ? o->size : 0;
+    s->bulk += o->bulk != IOPUB_REST ? o->size : 0;
+    s->updates += o->bulk == IOPUB_UPDATE ? o->size : 0;
     if (s->stuck)
         trim(s);
 }
@@ -167,10 +191,9 @@ static void watch_progress(struct iopub *p, struct subscriber *s)
         log_warn("jupyter", "iopub: a client reads again");
     } else if (!s->stuck && now - s->progress_ns >= NOT_READING_NS) {
         s->stuck = true;
-        log_warn(
-            "jupyter",
-            "iopub: a client has read nothing for %llu s: it loses streams and displays until it reads again",
-            (unsigned long long)((now - s->progress_ns) / NS_PER_S));
+        log_warn("jupyter", "iopub: a client has read nothing for %llu s: %s until it reads again",
+                 (unsigned long long)((now - s->progress_ns) / NS_PER_S),
+                 s->kept ? "its output waits" : "it loses streams and displays");
         trim(s);
     }
 }
@@ -207,7 +230,7 @@ size_t iopub_behind(const struct iopub *p)
     for (const struct subscriber *s = p->all; s; s = s->next) {
         const size_t left = s->total - waiting_for(s);
 
-        all += s->stuck || s->gone || left >= s->marked ? 0 : s->marked - left;
+        all += is_left_behind(s) || s->gone || left >= s->marked ? 0 : s->marked - left;
     }
     return all;
 }
@@ -379,7 +402,7 @@ static const char *first_frame(const struct subscriber *s, struct slice topic, c
 }
 
 static int send_one(struct iopub *p, struct subscriber *s, struct slice topic,
-                    struct out_message *rest, bool bulk)
+                    struct out_message *rest, enum iopub_bulk bulk)
 {
     char room[2 * TOPIC_MAX + 32];
     struct out_message *o;
@@ -399,7 +422,8 @@ static int send_one(struct iopub *p, struct subscriber *s, struct slice topic,
     return 0;
 }
 
-int iopub_send(struct iopub *p, const struct slice *frame, size_t n, bool bulk, struct err *err)
+int iopub_send(struct iopub *p, const struct slice *frame, size_t n, enum iopub_bulk bulk,
+               struct err *err)
 {
     const bool bare = slice_is(frame[0], JUPYTER_DELIMITER); /* there is no topic */
     struct out_message *rest = out_message_create(frame + !bare, n - !bare, err);
@@ -414,7 +438,7 @@ int iopub_send(struct iopub *p, const struct slice *frame, size_t n, bool bulk, 
         rc = send_one(p, s, bare ? slice_of("", 0) : frame[0], rest, bulk) < 0 ? -1 : rc;
         wait = wait || s->first;
     }
-    if (bulk && p->all)
+    if (bulk != IOPUB_REST && p->all)
         p->unread = iopub_unread(p) + rest->size + MESSAGE_COST;
     out_message_destroy(rest);
     sweep(p);
@@ -484,6 +508,12 @@ void iopub_release(struct iopub *p)
     release_list(p->all);
     release_list(p->left);
     free(p);
+}
+
+void iopub_keep(struct iopub *p)
+{
+    for (struct subscriber *s = p->all; s; s = s->next)
+        s->kept = true;
 }
 
 void iopub_on_drained(struct iopub *p, loop_f drained, void *arg)

@@ -19,7 +19,7 @@ struct tally {
 struct out_message {
     struct out_message *next; /* for the owner's queue */
     size_t size;              /* bytes, including an allowance for each message */
-    bool bulk;                /* for the owner */
+    int bulk;                 /* for the owner */
     const void *counted;      /* the bytes of the frame that the tally counts, or NULL */
     size_t n;
     zmq_msg_t part[];

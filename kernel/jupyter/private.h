@@ -84,7 +84,8 @@ void sockets_close(struct sockets *s, int linger_ms);
 /* The broadcast channel. A slow subscriber loses nothing: messages that can't leave yet wait here
  * in order. Their bytes are counted, so that programs that print can be slowed down. A subscriber
  * that reads nothing for ten seconds no longer slows down anybody. When it reads again it gets only
- * the last few MiB of streams and displays, but all other messages. */
+ * the last few MiB of streams and displays, but all other messages. One that is kept is waited for
+ * as long as it is there. */
 
 struct iopub;
 
@@ -109,10 +110,15 @@ void iopub_release(struct iopub *p); /* NULL is fine */
  * iopub_send(), and before its frames are made. What is sent within iopub_subscribed_f goes only to
  * the new subscriber. */
 void iopub_welcome(struct iopub *p);
+/* May a subscriber that does not read miss a message? An UPDATE tells the same as an earlier one,
+ * anew. */
+enum iopub_bulk { IOPUB_REST, IOPUB_BULK, IOPUB_UPDATE };
 /* Sends or queues copies of the frames. The first is the topic, or the delimiter if there is no
- * topic. bulk: a subscriber that does not read may miss it. */
-MUST_USE int iopub_send(struct iopub *p, const struct slice *frame, size_t n, bool bulk,
+ * topic. */
+MUST_USE int iopub_send(struct iopub *p, const struct slice *frame, size_t n, enum iopub_bulk bulk,
                         struct err *err);
+/* Programs that print wait for those who subscribe now, also if one reads nothing for long. */
+void iopub_keep(struct iopub *p);
 /* Sends waiting messages until none is left or the time is over. Blocks. */
 void iopub_flush(struct iopub *p, uint64_t limit_ns);
 size_t iopub_waiting(const struct iopub *p); /* bytes */

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
+import time
 
 import processes
 import pytest
@@ -40,6 +42,14 @@ def kernel_of(process):
     """Its only child; None: there is none."""
     with open("/proc/%d/task/%d/children" % (process.pid, process.pid), encoding="ascii") as file:
         return next(map(int, file.read().split()), None)
+
+
+def is_full(fd):
+    end = os.open("/proc/self/fd/%d" % fd, os.O_WRONLY | os.O_NONBLOCK)
+    try:
+        return not select.select([], [end], [], 0)[1]
+    finally:
+        os.close(end)
 
 
 WAITS = "import os, time\nprint('up', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.05)\nprint('went on')\n"
@@ -85,3 +95,70 @@ def test_closed_descriptors_stay_free_for_nothing_else(started, closed):
     else:
         assert (out, process.returncode) == (b"out []\n", 0)
         assert (b"err" in err) == ("2>&-" not in closed)
+
+
+FLOOD = "for i in range(60_000): print(i, 'x' * 1000)\n"
+
+
+def test_a_run_that_is_stopped_loses_no_output(started, tmp_path):
+    """As by Ctrl-Z. Its kernel no longer waits for a client that reads nothing for 10 s, but for this one it does."""
+    with open(tmp_path / "out", "wb") as file:
+        process = started("import os, time\nprint('up', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.05)\n" + FLOOD, stdout=file)
+    assert processes.wait_until(lambda: (tmp_path / "out").read_bytes() == b"up\n", LIMIT)
+    process.send_signal(signal.SIGSTOP)
+    (tmp_path / "go").touch()
+    time.sleep(13)
+    process.send_signal(signal.SIGCONT)
+    assert process.wait(LIMIT) == 0, process.stderr.read()
+    lines = [line.split()[0] for line in (tmp_path / "out").read_bytes().splitlines()[1:]]
+    assert lines == [b"%d" % i for i in range(60_000)]
+
+
+def resident(pid):
+    with open("/proc/%d/statm" % pid, encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_a_reader_that_takes_nothing_holds_back_the_ranks(started):
+    process = started(FLOOD)
+    assert processes.wait_until(lambda: is_full(process.stdout.fileno()), LIMIT)
+    before = resident(process.pid)
+    time.sleep(13)
+    assert resident(process.pid) - before < 30 << 20
+    out, err = process.communicate(timeout=LIMIT)
+    assert [line.split()[0] for line in out.splitlines()] == [b"%d" % i for i in range(60_000)] and process.returncode == 0, err
+
+
+def test_who_reads_no_output_takes_no_errors_along(started, tmp_path):
+    """After a signal the reader of stdout is given up, but not what is for stderr."""
+    text = ("import signal\ndef save(*_): raise RuntimeError('the checkpoint could not be written')\n"
+            "signal.signal(signal.SIGTERM, save)\nwhile True: print('x' * 1000, flush=True)")
+    with open(tmp_path / "err", "wb") as file:
+        process = started(text, stderr=file)
+    assert processes.wait_until(lambda: is_full(process.stdout.fileno()), LIMIT)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(LIMIT) == 128 + signal.SIGTERM
+    assert "the checkpoint could not be written" in (tmp_path / "err").read_text()
+
+
+def test_what_a_script_raises_after_a_signal_is_shown(started):
+    text = ("import signal, time\ndef save(*_): raise RuntimeError('the checkpoint could not be written')\n"
+            "signal.signal(signal.SIGTERM, save)\nprint('up', flush=True)\ntime.sleep(600)")
+    process = started(text)
+    assert b"up" in process.stdout.readline()
+    process.send_signal(signal.SIGTERM)
+    assert b"RuntimeError: the checkpoint could not be written" in process.communicate(timeout=LIMIT)[1]
+    assert process.returncode == 128 + signal.SIGTERM
+
+
+def test_what_a_kernel_sent_before_it_was_killed_is_printed(started, tmp_path):
+    """Its last output may say why, as of one that the system killed for its memory."""
+    process = started("for i in range(3_000): print(i, 'x' * 1000)\nprint('end', flush=True)\nopen('all', 'w').close()\nimport time\ntime.sleep(600)")
+    assert processes.wait_until(lambda: is_full(process.stdout.fileno()), LIMIT)
+    kernel = kernel_of(process)
+    assert processes.wait_until((tmp_path / "all").exists, LIMIT)
+    time.sleep(1)  # for what is on its way
+    os.kill(kernel, signal.SIGKILL)
+    assert processes.wait_until(lambda: kernel_of(process) is None, LIMIT)
+    out, err = process.communicate(timeout=LIMIT)
+    assert out.splitlines()[-1] == b"end" and b"signal 9" in err and process.returncode == 1
