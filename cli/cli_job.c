@@ -24,6 +24,7 @@
 #include "base/process.h"
 #include "base/random.h"
 #include "base/runtime.h"
+#include "base/utf8.h"
 #include "cli/client.h"
 
 #define START_NS    (30 * NS_PER_S)  /* until the kernel welcomes us */
@@ -58,6 +59,7 @@ struct cli_job {
     bool asked, replied, idle, leaving;
     bool given_up;  /* somebody read nothing of our output after a signal */
     bool passed_on; /* a signal was, to the script */
+    bool repaired;  /* input that is not UTF-8 was, and this was told */
     unsigned interrupts;
     int status; /* what we exit with; -1: not known yet */
     struct err err;
@@ -242,6 +244,12 @@ static void line_read(void *arg, struct slice line, bool over)
     struct err err = { "" };
     int rc = -1;
 
+    if (!over && !j->repaired && !utf8_is_valid(line)) {
+        j->repaired = true;
+        printer_note(j->printer, "cellspan run: standard input is not UTF-8: bytes that can't be "
+                                 "read as it become U+FFFD");
+        printed(j);
+    }
     if (buf_add_text(&content, "{\"value\":") < 0 ||
         jupyter_quote(&content, over ? slice_text("\004") : line) < 0 ||
         buf_add_text(&content, "}") < 0)

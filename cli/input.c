@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/utf8.h"
+
 #define CHUNK          4096u
 #define LINE_MAX_BYTES (8u << 20) /* of one line; what is longer comes in pieces */
 
@@ -46,6 +48,8 @@ static bool answer(struct input *in)
 
     if (!whole && !in->over && line.n < LINE_MAX_BYTES)
         return false;
+    if (!whole && !in->over)
+        line.n -= utf8_torn_tail(line);
     in->wanted = false;
     watch_clear(&in->watch);
     in->f(in->arg, line, !whole && line.n == 0);

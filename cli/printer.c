@@ -334,6 +334,11 @@ void printer_prompt(struct printer *s, const json_t *content)
         write_all(s, 1, prompt, strlen(prompt));
 }
 
+void printer_note(struct printer *s, const char *text)
+{
+    print_line(s, 2, slice_text(text));
+}
+
 void printer_finish(struct printer *s)
 {
     for (size_t i = 0; i < s->n; i++)

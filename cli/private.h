@@ -109,6 +109,7 @@ void printer_destroy(struct printer *s); /* drops what waits; NULL is fine */
 void printer_message(struct printer *s, const char *type, const json_t *content);
 void printer_finish(struct printer *s);
 void printer_prompt(struct printer *s, const json_t *content); /* of an input_request */
+void printer_note(struct printer *s, const char *text);        /* a line of ours, to descriptor 2 */
 /* The descriptor (borrowed) that must have room before more can be printed; -1: nothing waits. */
 int printer_waits(const struct printer *s);
 void printer_go_on(struct printer *s);             /* prints as much as there is room for */

@@ -162,3 +162,20 @@ def test_what_a_kernel_sent_before_it_was_killed_is_printed(started, tmp_path):
     assert processes.wait_until(lambda: kernel_of(process) is None, LIMIT)
     out, err = process.communicate(timeout=LIMIT)
     assert out.splitlines()[-1] == b"end" and b"signal 9" in err and process.returncode == 1
+
+
+def test_input_that_is_not_utf8_is_told(started, tmp_path):
+    (tmp_path / "in").write_bytes(b"caf\xe9\n" + "caf\u00e9\n".encode() + b"\xff\n")
+    with open(tmp_path / "in", "rb") as file:
+        process = started("import sys\nprint(ascii(sys.stdin.read()))", stdin=file)
+    out, err = process.communicate(timeout=LIMIT)
+    assert out == b"'caf\\ufffd\\ncaf\\xe9\\n\\ufffd\\n'\n" and process.returncode == 0
+    assert err.count(b"standard input is not UTF-8") == 1
+
+
+def test_a_line_that_comes_in_pieces_is_cut_between_characters(started, tmp_path):
+    (tmp_path / "in").write_bytes(b"x" + "\u20ac".encode() * (3 << 20))  # a piece has 8 MiB
+    with open(tmp_path / "in", "rb") as file:
+        process = started("import sys\nprint({*sys.stdin.read()} == {'x', '\\u20ac', '\\n'})", stdin=file)
+    out, err = process.communicate(timeout=LIMIT)
+    assert (out, b"UTF-8" in err, process.returncode) == (b"True\n", False, 0)
