@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import os
 import signal
+import types
 
 import pytest
 from hub import TOP, USERS, Hub, until
@@ -29,15 +31,33 @@ def gone(pids):
     return not any(os.path.exists("/proc/%d" % pid) for pid in pids)
 
 
-def test_systemd_spawner_and_pam_know_all_that_is_set():
-    """What stands in their place in the other tests does not read it, and a name that nobody knows is only warned of."""
+def test_systemd_and_pam_get_all_that_is_set(tmp_path, monkeypatch):
+    """What stands in their place in the other tests does not read it."""
+    import systemdspawner
     from jupyterhub.auth import PAMAuthenticator
-    from systemdspawner import SystemdSpawner
     from traitlets.config import PyFileConfigLoader
 
     config = PyFileConfigLoader(os.path.join(TOP, "examples", "jupyterhub", "one_machine", "jupyterhub_config.py")).load_config()
-    assert set(config.SystemdSpawner) <= set(SystemdSpawner.class_trait_names(config=True))
+    spawner_class = config.JupyterHub.spawner_class
+    assert set(config.SystemdSpawner) <= set(spawner_class.class_trait_names(config=True))  # a name that nobody knows is only warned of
     assert set(config.PAMAuthenticator) <= set(PAMAuthenticator.class_trait_names(config=True))
+
+    for name, does in {"systemd-run": 'printf "%%s\\n" "$@" >%s/said' % tmp_path, "systemctl": '[ "$1" = --version ] && echo "systemd 252" || exit 3'}.items():
+        (tmp_path / name).write_text("#!/bin/sh\n%s\n" % does)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(systemdspawner.systemd, "RUN_ROOT", str(tmp_path))
+    for name, gives in {"get_env": {}, "get_args": []}.items():
+        monkeypatch.setattr(spawner_class, name, lambda self, gives=gives: gives)
+    spawner = spawner_class(config=config, user=types.SimpleNamespace(name="root", id=1), start_timeout=1)
+    asyncio.run(spawner.start())
+    said = (tmp_path / "said").read_text().splitlines()
+    wanted = {"MemoryMax": str(spawner.mem_limit), "CPUQuota": "1600%", "PrivateTmp": "yes", "NoNewPrivileges": "yes",
+              **config.SystemdSpawner.unit_extra_properties}
+    for name, value in wanted.items():
+        values = [line.split("=", 2)[2] for line in said if line.startswith("--property=%s=" % name)]
+        assert values == (value if isinstance(value, list) else [value]), said
+    assert said[-1].endswith("/jupyterhub-singleuser") and "--uid=0" in said
 
 
 def test_each_server_is_its_users_and_has_the_sites_settings(hub):

@@ -3,6 +3,8 @@
 
 import sys
 
+from systemdspawner import SystemdSpawner
+
 c = get_config()  # noqa: F821  (JupyterHub gives it)
 
 # Who may log in: the machine's users who are in this group.
@@ -10,8 +12,17 @@ c.JupyterHub.authenticator_class = "pam"
 c.PAMAuthenticator.allowed_groups = {"notebooks"}
 c.PAMAuthenticator.admin_groups = {"sudo"}
 
+
+class Servers(SystemdSpawner):
+    # Version 1.0.2 says that a property may have a list of values, and stumbles over one.
+    def _expand_user_vars(self, value):
+        if isinstance(value, list):
+            return [self._expand_user_vars(one) for one in value]
+        return super()._expand_user_vars(value)
+
+
 # Each server is a unit of systemd, as its user. When the unit ends, all of its processes do, also ranks.
-c.JupyterHub.spawner_class = "systemdspawner.SystemdSpawner"
+c.JupyterHub.spawner_class = Servers
 c.SystemdSpawner.mem_limit = "64G"
 c.SystemdSpawner.cpu_limit = 16.0
 c.SystemdSpawner.isolate_tmp = True
