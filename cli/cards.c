@@ -84,8 +84,10 @@ static json_t *leased(json_t *leases)
 
 json_t *cards_read(struct slice said)
 {
-    json_t *held = line_json(&said), *list = line_json(&said), *read = line_json(&said);
-    json_t *leases = json_object_get(held, "leases"), *gpus = json_object_get(list, "gpus"), *one;
+    json_t *any = line_json(&said), *list = line_json(&said), *named = line_json(&said);
+    json_t *read = line_json(&said), *one;
+    json_t *of_gpus = json_object_get(named, "leases"), *gpus = json_object_get(list, "gpus");
+    json_t *leases = of_gpus ? of_gpus : json_object_get(any, "leases");
     json_t *cards = json_array_size(gpus) ? json_array() : leased(leases);
     size_t i;
 
@@ -95,8 +97,9 @@ json_t *cards_read(struct slice said)
             json_decref(cards);
             cards = NULL;
         }
-    json_decref(held);
+    json_decref(any);
     json_decref(list);
+    json_decref(named);
     json_decref(read);
     return cards;
 }

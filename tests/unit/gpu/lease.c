@@ -3,11 +3,13 @@
 #include <fcntl.h>
 #include <pwd.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "base/process.h"
 #include "tests/unit/gpu/stage.h"
+#include "worker/agent/gpu/gpu_list.h"
 #include "worker/agent/gpu/lease.h"
 #include "worker/agent/gpu/lease_holders.h"
 
@@ -70,19 +72,56 @@ static bool is_listed(const json_t *told, pid_t pid)
 static void holders_are_listed(void)
 {
     const pid_t pid = other(true, "one.ipynb"), second = other(true, "two.ipynb");
-    json_t *told = lease_holders_list();
+    json_t *told = lease_holders_list(NULL);
 
     ok(is_listed(told, pid) && is_listed(told, second), "who holds it is listed, by the system");
     json_decref(told);
     end(pid);
-    told = lease_holders_list();
+    told = lease_holders_list(NULL);
     ok(!is_listed(told, pid) && is_listed(told, second), "until it ends");
     json_decref(told);
     end(second);
-    told = lease_holders_list();
+    told = lease_holders_list(NULL);
     ok(told && json_object_size(json_object_get(told, "leases")) == 0,
        "what nobody holds is no lease");
     json_decref(told);
+}
+
+/* As many as are listed at all, and two more. Leases are found by their GPUs' names all the same.
+ */
+static void plants_hide_nobody(int folder)
+{
+    const pid_t pid = other(false, "one.ipynb");
+    json_t *gpus = json_pack("[{s:s}, {s:s}]", "uuid", "GPU-none", "uuid", UUID), *told;
+    struct rlimit files = { 0 };
+    struct err err = { "" };
+    int fd[GPUS_MAX + 2];
+    char name[64];
+    bool planted = getrlimit(RLIMIT_NOFILE, &files) == 0;
+
+    files.rlim_cur = files.rlim_max;
+    planted = planted && setrlimit(RLIMIT_NOFILE, &files) == 0;
+    for (unsigned i = 0; i < GPUS_MAX + 2; i++) {
+        snprintf(name, sizeof name, "GPU-planted-%u", i);
+        planted = lease_take(folder, name, false, "", &fd[i], &err) == LEASE_TAKEN && planted;
+    }
+    told = lease_holders_list(NULL);
+    ok(planted && json_is_true(json_object_get(told, "cut")) &&
+           json_object_size(json_object_get(told, "leases")) == GPUS_MAX,
+       "too many leases are cut, and that is told %s", err.text);
+    json_decref(told);
+    told = lease_holders_list(gpus);
+    ok(is_listed(told, pid) && json_object_size(json_object_get(told, "leases")) == 1 &&
+           json_is_false(json_object_get(told, "cut")),
+       "but those of the machine's GPUs are found");
+    json_decref(told);
+    json_decref(gpus);
+    for (unsigned i = 0; i < GPUS_MAX + 2; i++) {
+        lease_release(&fd[i]);
+        snprintf(name, sizeof name, "GPU-planted-%u", i);
+        (void)unlinkat(folder, name, 0);
+    }
+    end(pid);
 }
 
 static enum lease_result take(int folder, bool share, int *fd)
@@ -277,6 +316,7 @@ int main(void)
     ok(folder >= 0, "the folder is made: %s", err.text);
     death_gives_back(folder);
     holders_are_listed();
+    plants_hide_nobody(folder);
     sharing_must_be_asked_for(folder);
     traps_are_avoided(&s, folder);
     removed_files_are_replaced(folder);

@@ -20,7 +20,8 @@
 #include "worker/agent/gpu/gpu_list.h"
 #include "worker/agent/gpu/lease.h"
 
-#define INFO_MAX 4096u /* bytes of a descriptor's information that are read */
+#define INFO_MAX 4096u          /* bytes of a descriptor's information that are read */
+#define SEEN_MAX (8 * GPUS_MAX) /* files of the folder that are looked at */
 
 struct held_lease {
     char uuid[GPU_TEXT];
@@ -31,6 +32,7 @@ struct held_lease {
 struct all_held {
     struct held_lease *of; /* owned, n of them; room for GPUS_MAX */
     size_t n;
+    bool cut; /* there may be more */
 };
 
 static void release(struct all_held *all)
@@ -40,27 +42,66 @@ static void release(struct all_held *all)
     free(all->of);
 }
 
-/* Others may have put any number of files there: no more are read than a machine has GPUs. */
-static int find_held(struct all_held *all, int folder)
+static int add_held(struct all_held *all, int folder, const char *uuid)
 {
-    DIR *dir = fdopendir(folder);
+    struct held_lease *one = &all->of[all->n];
+    const size_t size = strlen(uuid) + 1;
+
+    if (size > sizeof one->uuid || !lease_look(folder, uuid, false, &one->state))
+        return 0;
+    memcpy(one->uuid, uuid, size);
+    if (!(one->holders = json_array()))
+        return -1;
+    all->n++;
+    return 0;
+}
+
+/* Those of the GPUs with these names. */
+static int find_named(struct all_held *all, int folder, const json_t *gpus)
+{
+    const json_t *gpu;
+    int rc = 0;
+    size_t i;
+
+    json_array_foreach (gpus, i, gpu) {
+        const char *uuid = json_string_value(json_object_get(gpu, "uuid"));
+
+        if (rc == 0 && uuid && all->n < GPUS_MAX)
+            rc = add_held(all, folder, uuid);
+    }
+    return rc;
+}
+
+/* Whatever is there. Others may have put any number of files: no more are read than a machine has
+ * GPUs, and not many more are looked at. */
+static int find_any(struct all_held *all, int folder)
+{
+    const int own = fcntl(folder, F_DUPFD_CLOEXEC, 0);
+    DIR *dir = own < 0 ? NULL : fdopendir(own);
     struct dirent *entry;
-    int rc = dir && (all->of = calloc(GPUS_MAX, sizeof *all->of)) ? 0 : -1;
+    size_t seen = 0;
+    int rc = dir ? 0 : -1;
 
-    while (rc == 0 && all->n < GPUS_MAX && (entry = readdir(dir))) {
-        struct held_lease *one = &all->of[all->n];
-        const size_t size = strlen(entry->d_name) + 1;
-
-        if (size > sizeof one->uuid || !lease_look(dirfd(dir), entry->d_name, false, &one->state))
-            continue;
-        memcpy(one->uuid, entry->d_name, size);
-        rc = (one->holders = json_array()) ? 0 : -1;
-        all->n += rc == 0;
+    while (rc == 0 && (entry = readdir(dir))) {
+        if ((all->cut = all->n == GPUS_MAX || seen++ == SEEN_MAX))
+            break;
+        rc = add_held(all, folder, entry->d_name);
     }
     if (dir)
         closedir(dir);
-    else
-        fd_close(&folder);
+    else if (own >= 0)
+        close(own);
+    return rc;
+}
+
+/* Takes the folder. */
+static int find_held(struct all_held *all, int folder, const json_t *gpus)
+{
+    int rc = (all->of = calloc(GPUS_MAX, sizeof *all->of)) ? 0 : -1;
+
+    if (rc == 0)
+        rc = gpus ? find_named(all, folder, gpus) : find_any(all, folder);
+    close(folder);
     return rc;
 }
 
@@ -196,16 +237,17 @@ static json_t *to_json(const struct all_held *all)
     return NULL;
 }
 
-json_t *lease_holders_list(void)
+json_t *lease_holders_list(const json_t *gpus)
 {
-    struct all_held all = { NULL, 0 };
+    struct all_held all = { NULL, 0, false };
     struct err err = { "" };
     const int folder = lease_folder_look(&err);
     json_t *list = NULL;
 
-    if (folder < 0 || (find_held(&all, folder) == 0 && find_holders(&all) == 0))
+    if (folder < 0 || (find_held(&all, folder, gpus) == 0 && find_holders(&all) == 0))
         list = to_json(&all);
     release(&all);
-    return list ? json_pack("{s:o, s:s?}", "leases", list, "why", err.text[0] ? err.text : NULL)
+    return list ? json_pack("{s:o, s:b, s:s?}", "leases", list, "cut", all.cut, "why",
+                            err.text[0] ? err.text : NULL)
                 : NULL;
 }

@@ -8,11 +8,13 @@
 
 #include "base/err.h"
 
-/* {"leases": {uuid: {"said", "since", "holders": [{"pid", "uid", "comm"}]}}, "why"}: those that
- * somebody holds. said: what the file says, which any user may have written. since: in seconds
- * since 1970, also from the file, but not before a holder was started. holders: what the system
- * says, which nobody can plant; of processes that we may not look at, none. why: null, or why there
- * is nothing. NULL: memory is out. */
-json_t *lease_holders_list(void);
+/* {"leases": {uuid: {"said", "since", "holders": [{"pid", "uid", "comm"}]}}, "cut", "why"}: those
+ * that somebody holds. gpus: an array of objects with "uuid", whose leases are looked at; NULL: all
+ * that are there. cut: true: these are not all, for others have put too many there, so ask for
+ * those of the machine's GPUs. said: what the file says, which any user may have written. since: in
+ * seconds since 1970, also from the file, but not before a holder was started. holders: what the
+ * system says, which nobody can plant; of processes that we may not look at, none. why: null, or
+ * why there is nothing. NULL: memory is out. */
+json_t *lease_holders_list(const json_t *gpus);
 
 #endif

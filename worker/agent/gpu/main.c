@@ -22,7 +22,8 @@ struct options {
 static const struct cmdline_row rows[] = {
     { "serve", NULL, "answer an agent's questions; standard input is a socket to it",
       offsetof(struct options, serve) },
-    { "cards", NULL, "print a line each: the leases and who holds them, all GPUs, their use",
+    { "cards", NULL,
+      "print a line each: the leases and who holds them, all GPUs, leases again if there are too many, their use",
       offsetof(struct options, cards) },
     { "version", NULL, "print the version", offsetof(struct options, version) },
     { "help", NULL, "this text", offsetof(struct options, help) },
@@ -61,18 +62,43 @@ static int print_list(void)
     return rc;
 }
 
+static int print_leases(const json_t *leases)
+{
+    return !leases || json_dumpf(leases, stdout, JSON_COMPACT) < 0 || puts("") < 0 ||
+           fflush(stdout) != 0;
+}
+
+/* In place of the leases that are printed already: those of the GPUs that the driver has told. */
+static int print_leases_of(struct slice list)
+{
+    json_t *told = json_loadb(list.n ? list.p : "", list.n, 0, NULL);
+    const json_t *gpus = json_object_get(told, "gpus");
+    json_t *leases = json_array_size(gpus) ? lease_holders_list(gpus) : json_object();
+    const int rc = print_leases(leases);
+
+    json_decref(leases);
+    json_decref(told);
+    return rc;
+}
+
 /* For `cellspan ps --all`. The leases come first: the driver may hang. */
 static int print_cards(void)
 {
     struct gpu_driver d;
-    json_t *leases = lease_holders_list();
-    int rc = !leases || json_dumpf(leases, stdout, JSON_COMPACT) < 0 || puts("") < 0 ||
-             fflush(stdout) != 0;
+    struct buf list = BUF_INIT;
+    json_t *leases = lease_holders_list(NULL);
+    int rc = print_leases(leases);
 
     driver_init(&d);
-    rc = rc || print(&d, NULL, "{\"ask\":\"list\"}") ||
-         print(&d, NULL, "{\"ask\":\"read\",\"workers\":[]}");
+    rc = rc || probe_answer(&d, NULL, slice_text("{\"ask\":\"list\"}"), &list) < 0 ||
+         fputs(list.p, stdout) < 0 || fflush(stdout) != 0;
+    if (rc == 0 && json_is_true(json_object_get(leases, "cut")))
+        rc = print_leases_of(buf_slice(&list));
+    else if (rc == 0)
+        rc = puts("{}") < 0;
+    rc = rc || print(&d, NULL, "{\"ask\":\"read\",\"workers\":[]}");
     driver_release(&d);
+    buf_release(&list);
     json_decref(leases);
     return rc;
 }
