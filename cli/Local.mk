@@ -70,10 +70,13 @@ cli/logo-svg.inc: cli/logos/logo-svg.svg
 cli/logo.$(OBJEXT): $(LOGO_BYTES)
 
 check_PROGRAMS += \
+	tests/unit/cli/ask_at_once.t \
 	tests/unit/cli/kernels.t \
 	tests/unit/cli/kernelspec.t \
 	tests/unit/cli/show.t \
 	tests/unit/cli/option_line.t
+tests_unit_cli_ask_at_once_t_SOURCES = tests/unit/cli/ask_at_once.c cli/ask_at_once.c
+tests_unit_cli_ask_at_once_t_LDADD = base/libbase.a
 tests_unit_cli_kernels_t_SOURCES = tests/unit/cli/kernels.c cli/kernels.c
 tests_unit_cli_kernels_t_LDADD = base/libbase.a $(JANSSON_LIBS)
 tests_unit_cli_kernels_t_LDFLAGS = $(CHAOS_LINK)

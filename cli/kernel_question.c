@@ -95,9 +95,30 @@ static void message(void *arg, enum client_channel channel, struct request *m, b
     } else if (q->line && ours) {
         show(q, channel, type, request_content(m));
     } else if (!q->line && channel == CLIENT_CONTROL && strcmp(type, q->reply) == 0) {
-        q->content = json_deep_copy(request_content(m));
+        if (!(q->content = json_deep_copy(request_content(m))))
+            (void)err_set(&q->err, "its answer takes too much memory");
         over(q);
     }
+}
+
+/* To look up a name would run what the system's configuration names for that. */
+static int read_file(struct connection *c, const struct running_kernel *k, struct err *err)
+{
+    if (!k->file)
+        return err_set(err, "it was started without a connection file (-f), so it can't be asked: "
+                            "use its notebook");
+    if (kernel_is_elsewhere(k))
+        return err_set(err, "it is root's, in a container or in other namespaces: ask it there");
+    if (random_open(err) < 0 || connection_read_plain(c, k->file, err) < 0)
+        return -1;
+    if (!k->foreign || connection_is_numeric(c))
+        return 0;
+    err_set(err,
+            "connection file %s: \"ip\" is \"%.64s\": of another user's kernel, only an address "
+            "in numbers is used",
+            c->file, c->ip);
+    connection_release(c);
+    return -1;
 }
 
 /* Connects, sends what is asked at once, and runs the loop until it is answered. */
@@ -107,10 +128,7 @@ static void run(struct asked_kernel *q, const struct running_kernel *k, const ch
     struct connection connection;
     struct err *err = &q->err;
 
-    if (!k->file)
-        err_set(err, "it was started without a connection file (-f), so it can't be asked: use its "
-                     "notebook");
-    if (!k->file || random_open(err) < 0 || connection_read(&connection, k->file, err) < 0)
+    if (read_file(&connection, k, err) < 0)
         return;
     if ((q->loop = loop_create(&clock_system, err)) &&
         (q->limit = loop_timer(q->loop, limit_ns, 0, late, q, err)) &&

@@ -130,6 +130,37 @@ bool kernel_runs(const struct running_kernel *k)
     return stat_of(k->pid, &state, &start) && start == k->start && state != 'Z' && state != 'X';
 }
 
+#ifdef __linux__
+static bool same_namespace(pid_t pid, const char *kind)
+{
+    char path[64], ours[64], its[64];
+    ssize_t n;
+
+    snprintf(path, sizeof path, "/proc/self/ns/%s", kind);
+    n = readlink(path, ours, sizeof ours);
+    snprintf(path, sizeof path, "/proc/%ld/ns/%s", (long)pid, kind);
+    return n > 0 && readlink(path, its, sizeof its) == n && memcmp(ours, its, (size_t)n) == 0;
+}
+
+bool kernel_is_elsewhere(const struct running_kernel *k)
+{
+    static const char *const kind[] = { "mnt", "user", "pid", "net" };
+    bool same = true;
+
+    if (k->uid != 0 || geteuid() != 0)
+        return false;
+    for (size_t i = 0; same && i < sizeof kind / sizeof *kind; i++)
+        same = same_namespace(k->pid, kind[i]);
+    return !same || !kernel_runs(k); /* else it was another process */
+}
+#else
+bool kernel_is_elsewhere(const struct running_kernel *k)
+{
+    (void)k;
+    return false;
+}
+#endif
+
 static uint64_t seconds_since(uint64_t start)
 {
     char text[64] = "";
@@ -205,6 +236,7 @@ static int read_kernel(pid_t pid, bool all, struct running_kernel *k)
         free(words);
         return 0;
     }
+    k->foreign = k->uid != geteuid();
     file = word_after(words, n, "-f");
     if ((file && !(k->file = absolute(pid, file))) || !(k->notebook = notebook_of(pid, file)))
         rc = -1;

@@ -15,6 +15,7 @@
 struct running_kernel {
     pid_t pid;
     uid_t uid;        /* whose it is */
+    bool foreign;     /* another user's */
     char *notebook;   /* owned: the notebook's path, or the command of `cellspan run`; never NULL */
     char *file;       /* owned: its connection file; NULL: none was given */
     uint64_t start;   /* when it was started: in ticks since the machine's */
@@ -41,20 +42,27 @@ const struct running_kernel *kernels_named(const struct kernels *k, const char *
 /* Has it not ended yet? (One that has may wait for its parent, or another process has its pid.) */
 bool kernel_runs(const struct running_kernel *k);
 
+/* Is it root's, and in namespaces other than ours, such as those of a container? Then its files are
+ * not those that we see by the same names, and root must not open them. */
+bool kernel_is_elsewhere(const struct running_kernel *k);
+
 /* ---- kernel_overview.c ---- */
 /* What a kernel says of what it does, with all that can be seen of it from outside. */
 struct overview {
     char *name;      /* owned: the notebook's, as valid UTF-8 */
-    json_t *content; /* owned; "error": it did not answer */
+    json_t *content; /* owned; "error": it did not answer; "asked": false: it was not asked */
 };
 
 /* Asks all of them at once, each by a process of its owner; and, unless it is NULL, what the
- * machine says of its GPUs (cards.h), for json_decref(). The n overviews, for overviews_free().
+ * machine says of its GPUs (cards.h), for json_decref(). Of another user's, the oldest are asked,
+ * and what is kept of their answers has a limit, too. The n overviews, for overviews_free().
  * NULL: memory is out. */
 struct overview *overviews_ask(const struct kernels *k, json_t **cards, struct err *err);
 void overviews_free(struct overview *of, size_t n); /* NULL is fine */
 
 /* ---- kernel_question.c ---- */
+/* Both refuse a kernel that is elsewhere, a connection file that is no regular file, and a name in
+ * place of an address in the file of another user. */
 /* Sends a request on the control channel and waits for the reply of this type, at most so long.
  * The content of the reply, for the caller to json_decref. NULL: *err says why there is none. */
 json_t *kernel_question(const struct running_kernel *k, const char *type, const char *content,

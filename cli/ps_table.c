@@ -130,6 +130,11 @@ static bool own_memory(long pid, uint64_t *bytes)
     return true;
 }
 
+bool ps_table_memory(long pid, bool quick, uint64_t *bytes)
+{
+    return quick ? own_memory(pid, bytes) : process_memory(pid, bytes);
+}
+
 /* The kernel knows the memory of ranks, and which GPUs are theirs, once a status has asked for it.
  */
 static void complete(json_t *rows, bool quick)
@@ -142,7 +147,7 @@ static void complete(json_t *rows, bool quick)
         const long pid = (long)json_integer_value(json_object_get(row, "pid"));
 
         if (pid > 0 && !json_integer_value(json_object_get(row, "memory")) &&
-            (quick ? own_memory(pid, &memory) : process_memory(pid, &memory)))
+            ps_table_memory(pid, quick, &memory))
             json_object_set_new(row, "memory", json_integer((json_int_t)memory));
     }
 }
@@ -206,6 +211,8 @@ static const char *runs_text(char out[static 64], const json_t *content)
     const json_t *cell = json_object_get(content, "cell");
     char seconds[24];
 
+    if (json_is_false(json_object_get(content, "asked")))
+        return "not asked";
     if (!answered(content)) /* or it is of an older version */
         return "no answer";
     if (json_is_object(cell))

@@ -2,13 +2,16 @@
 /* Errors say exactly what is wrong, since users also edit such files by hand. */
 #include "kernel/jupyter/connection.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <netinet/in.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "protocol/json_repair.h"
@@ -177,16 +180,18 @@ int connection_parse(struct connection *c, const char *file, struct slice text, 
     return rc;
 }
 
-static int file_read(const char *file, struct buf *out, struct err *err)
+static int open_failed(const char *file, int why, struct err *err)
+{
+    return err_set(err, "connection file %s: %s%s", file, strerror(why),
+                   why == ENOENT ? "; give the path of the file that Jupyter wrote" : "");
+}
+
+/* Reads and closes it. */
+static int descriptor_read(int fd, const char *file, struct buf *out, struct err *err)
 {
     char piece[4096];
     ssize_t n;
-    /* O_NONBLOCK: don't block if it is a pipe without a writer */
-    int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
-    if (fd < 0)
-        return err_set(err, "connection file %s: %s%s", file, strerror(errno),
-                       errno == ENOENT ? "; give the path of the file that Jupyter wrote" : "");
     while ((n = read(fd, piece, sizeof piece)) > 0 && out->n <= FILE_MAX)
         if (buf_add(out, piece, (size_t)n) < 0) {
             close(fd);
@@ -206,10 +211,11 @@ static int file_read(const char *file, struct buf *out, struct err *err)
     return 0;
 }
 
-int connection_read(struct connection *c, const char *file, struct err *err)
+/* Takes the descriptor. */
+static int read_and_parse(struct connection *c, int fd, const char *file, struct err *err)
 {
     struct buf text = BUF_INIT;
-    int rc = file_read(file, &text, err);
+    int rc = descriptor_read(fd, file, &text, err);
 
     if (rc == 0)
         rc = connection_parse(c, file, buf_slice(&text), err);
@@ -217,6 +223,41 @@ int connection_read(struct connection *c, const char *file, struct err *err)
         sodium_memzero(text.p, text.cap);
     buf_release(&text);
     return rc;
+}
+
+int connection_read(struct connection *c, const char *file, struct err *err)
+{
+    /* O_NONBLOCK: don't block if it is a pipe without a writer */
+    const int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+    return fd < 0 ? open_failed(file, errno, err) : read_and_parse(c, fd, file, err);
+}
+
+int connection_read_plain(struct connection *c, const char *file, struct err *err)
+{
+    struct stat s;
+    int fd;
+
+    if (lstat(file, &s) < 0)
+        return open_failed(file, errno, err);
+    if (!S_ISREG(s.st_mode)) /* a device may do something when it is opened */
+        return err_set(err, "connection file %s: a link, or no regular file: it is not opened",
+                       file);
+    if ((fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY)) < 0)
+        return open_failed(file, errno, err);
+    if (fstat(fd, &s) < 0 || !S_ISREG(s.st_mode) || (geteuid() == 0 && s.st_uid != 0)) {
+        close(fd);
+        return err_set(err, "connection file %s: root reads only regular files of root's", file);
+    }
+    return read_and_parse(c, fd, file, err);
+}
+
+bool connection_is_numeric(const struct connection *c)
+{
+    unsigned char address[sizeof(struct in6_addr)];
+
+    return c->ipc || inet_pton(AF_INET, c->ip, address) == 1 ||
+           inet_pton(AF_INET6, c->ip, address) == 1;
 }
 
 static json_t *to_json(const struct connection *c)

@@ -4,6 +4,8 @@
 #ifndef KERNEL_JUPYTER_CONNECTION_H
 #define KERNEL_JUPYTER_CONNECTION_H
 
+#include <stdbool.h>
+
 #include "base/err.h"
 #include "base/slice.h"
 
@@ -31,7 +33,12 @@ const char *connection_port_name(enum port port);
 
 /* On failure release nothing. *err names the file, the value and the fix, but never a key. */
 MUST_USE int connection_read(struct connection *c, const char *file, struct err *err);
-/* The same from the file's text; file is its name in error texts. */
+/* The same for somebody who asks another process's kernel, where other users may have put anything:
+ * no link, only a regular file, and as root only one of root's. */
+MUST_USE int connection_read_plain(struct connection *c, const char *file, struct err *err);
+/* Is the address a number, or a path? Then no name is looked up to reach it. */
+bool connection_is_numeric(const struct connection *c);
+/* connection_read() from the file's text; file is its name in error texts. */
 MUST_USE int connection_parse(struct connection *c, const char *file, struct slice text,
                               struct err *err);
 /* Writes c to a new file of mode 0600, for a kernel to read. */

@@ -14,6 +14,8 @@ import sys
 import time
 
 import pytest
+import zmq
+from jupyter_client.session import Session
 from processes import wait_until
 from test_gpus import Machine, doubles  # noqa: F401  (a fixture)
 
@@ -156,6 +158,114 @@ def test_programs_that_pretend_to_be_kernels_hold_up_nobody(cellspan, users, mac
     finally:
         for one in fakes:
             one.communicate(b"\n")
+
+
+@pytest.fixture
+def fakes(users):
+    """Starts programs that pretend to be kernels."""
+    program, started = shutil.copy(shutil.which("bash"), os.path.join(users.folder, "cellspan-kernel")), []
+
+    def start(file, user=None, before=(), **options):
+        words = [*before, program, "-p", "-c", "read word", "-f", file]  # -p: it keeps two users' rights
+        make = user.start if user else subprocess.Popen
+        started.append(make(*words, stdin=subprocess.PIPE) if user else make(words, stdin=subprocess.PIPE, **options))
+        return started[-1].pid
+
+    yield start
+    for one in started:
+        one.communicate(b"\n")
+
+
+def connection(folder, name, uid, **more):
+    """A connection file of a user's. Nobody listens there."""
+    path = os.path.join(folder, name)
+    ports = {port: 1 + k for k, port in enumerate(("shell_port", "control_port", "stdin_port", "iopub_port", "hb_port"))}
+    with open(path, "w", encoding="ascii") as file:
+        json.dump(dict({"transport": "tcp", "ip": "127.0.0.1", "key": "k", "signature_scheme": "hmac-sha256", **ports}, **more), file)
+    os.chown(path, uid, uid)
+    return path
+
+
+def test_no_name_of_another_user_is_looked_up(cellspan, users, machine, fakes):
+    """What looks up names runs libraries that a configuration names."""
+    bob = users[BOB]
+    pids = [fakes(connection(bob.home, "%d.json" % k, BOB, ip=ip), bob) for k, ip in enumerate(("localhost", "evil.example", "lo;127.0.0.1"))]
+    os.symlink(connection(bob.home, "real.json", BOB), bob.home + "/link.json")
+    link = fakes(bob.home + "/link.json", bob)
+    own = fakes(connection(users.folder, "own.json", 0, ip="localhost"))
+    notebooks = all_of(cellspan, machine)[0]
+    for pid in pids:
+        assert "only an address in numbers is used" in notebooks[pid]["error"], notebooks[pid]
+    assert "a link" in notebooks[link]["error"]
+    assert "it does not answer" in notebooks[own]["error"], "root may use names"
+
+
+def test_roots_kernels_elsewhere_and_of_two_users_are_not_asked(cellspan, users, machine, fakes):
+    path = connection(users.folder, "root.json", 0)
+    away = {kind: fakes(path, before=("unshare", "--propagation", "unchanged", "--mount") if kind == "mnt" else ("unshare", "--net")) for kind in ("mnt", "net")}
+    planted = fakes(connection(users.folder, "planted.json", BOB))
+    both = fakes(path, preexec_fn=lambda: os.setresuid(BOB, 0, 0))
+    assert wait_until(lambda: all(b"cellspan-kernel" in pathlib.Path("/proc/%d/cmdline" % pid).read_bytes().split(b"\0")[0] for pid in away.values()), 60)
+    notebooks = all_of(cellspan, machine)[0]
+    for kind, pid in away.items():
+        assert notebooks[pid]["asked"] is False and "not asked" in notebooks[pid]["error"], (kind, notebooks[pid])
+    assert "root reads only regular files of root's" in notebooks[planted]["error"], "such as sudo's"
+    assert notebooks[both]["uid"] == BOB and "more than one user" in notebooks[both]["error"], "such as su's"
+    shown = "\n".join(rows_of(cellspan, machine))
+    assert len(re.findall(" not asked ", shown)) == 2, shown
+    code, out, err = cellspan("stop", str(away["mnt"]), **machine.environment)
+    assert code == 0 and "has ended" in out, "it gets SIGTERM: (%s)" % err
+
+
+def test_many_that_are_silent_hold_up_only_their_user(cellspan, users, machine, fakes):
+    bob, ann = users[BOB], users.notebook(ANN, env=machine.environment)
+    file = connection(bob.home, "silent.json", BOB)
+    pids = [fakes(file, bob) for _ in range(70)]
+    notebooks = all_of(cellspan, machine)[0]
+    assert notebooks[ann.pid]["status"] == "ok"
+    assert sum("its user has many others" in notebooks[pid]["error"] and notebooks[pid]["asked"] is False for pid in pids) == 6
+    assert sum("it does not answer" in notebooks[pid]["error"] for pid in pids) == 64
+
+
+@pytest.mark.parametrize("content, error", [
+    ({"x": "y" * (3 << 20)}, "it answers at a length that nobody reads"),
+    ({"x": [{}] * 140000}, "it answers at a length that nobody reads"),
+    ({"x": [{}] * 340000}, "its answer takes too much memory"),
+], ids=["long", "many values", "more values"])
+def test_an_answer_without_measure_is_not_kept(cellspan, users, machine, fakes, content, error):
+    ann, session = users.notebook(ANN, env=machine.environment), Session(key=b"k")
+    with zmq.Context() as context, context.socket(zmq.ROUTER) as socket:
+        socket.linger = 0
+        pid = fakes(connection(users[BOB].home, "big.json", BOB, control_port=socket.bind_to_random_port("tcp://127.0.0.1")), users[BOB])
+        asking = subprocess.Popen([program_of(cellspan), "ps", "--all", "--json"], env=dict(cellspan.env, **machine.environment), stdout=subprocess.PIPE)
+        assert socket.poll(100000), "it asks"
+        names, asked = session.feed_identities(socket.recv_multipart())
+        session.send(socket, "cellspan_overview_reply", content, parent=session.deserialize(asked), ident=names)
+        told = {one["pid"]: one for one in json.loads(asking.communicate()[0])["notebooks"]}
+    assert told[ann.pid]["status"] == "ok" and error in told[pid]["error"], told[pid]
+
+
+def test_leases_without_number_hide_nobody(cellspan, users, machine):
+    ann, bob = users.notebook(ANN, env=machine.environment), users[BOB]
+    ann.ok("%%distribute -n 1\n1")
+    plants = """planted = [open(sys.argv[1] + str(k), "w") for k in range(600)]
+for one in planted:
+    fcntl.fcntl(one, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))
+"""
+    many = HOLDS.replace('print("held"', plants + 'print("held"')
+    python = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
+    first = machine.leases / "GPU-planted"
+    bob.run("touch", first)
+    holder = bob.start(python, "-c", many, str(first), "", stdout=subprocess.PIPE)
+    try:
+        assert holder.stdout.readline() == b"held\n"
+        cards = all_of(cellspan, machine)[1]
+        assert sorted(cards) == ["0", "1", "2", "3"]
+        assert [one["uid"] for one in cards["0"]["held"]["holders"]] == [ANN] and not cards["1"]["held"]
+    finally:
+        holder.kill()
+        holder.wait()
+        holder.stdout.close()
 
 
 def test_a_kernel_in_a_network_of_its_own_answers_root(cellspan, users, machine):

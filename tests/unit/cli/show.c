@@ -19,6 +19,12 @@ struct toy {
     bool answers;
 };
 
+bool kernel_is_elsewhere(const struct running_kernel *k)
+{
+    (void)k;
+    return false;
+}
+
 static void must(int rc, const struct err *err)
 {
     if (rc == 0)

@@ -103,6 +103,63 @@ static void mistakes_are_named(void)
     refused("{\"curve_publickey\":\"abc\"," PORTS_GOOD "}", "40 characters", "a key too short");
 }
 
+static void only_plain_files(const char *dir, const char *path)
+{
+    char link[80], fifo[80];
+    struct connection c;
+    struct err err = { "" };
+
+    snprintf(link, sizeof link, "%s/link", dir);
+    snprintf(fifo, sizeof fifo, "%s/fifo", dir);
+    if (symlink(path, link) < 0 || mkfifo(fifo, 0600) < 0)
+        abort();
+    ok(connection_read(&c, link, &err) == 0, "a kernel follows a link %s", err.text);
+    connection_release(&c);
+    ok(connection_read_plain(&c, path, &err) == 0, "a regular file is plain %s", err.text);
+    connection_release(&c);
+    ok(connection_read_plain(&c, link, &err) < 0 && strstr(err.text, "a link"),
+       "who asks a kernel does not: %s", err.text);
+    err.text[0] = '\0';
+    ok(connection_read_plain(&c, fifo, &err) < 0 && strstr(err.text, "no regular file"),
+       "nor opens a fifo: %s", err.text);
+    err.text[0] = '\0';
+    ok(connection_read_plain(&c, "/dev/zero", &err) < 0 && strstr(err.text, "no regular file"),
+       "nor a device: %s", err.text);
+    if (geteuid() == 0) {
+        if (chown(path, 64001, 64001) < 0)
+            abort();
+        err.text[0] = '\0';
+        ok(connection_read_plain(&c, path, &err) < 0 && strstr(err.text, "of root's"),
+           "root reads no other user's: %s", err.text);
+        if (chown(path, 0, 0) < 0)
+            abort();
+    }
+    unlink(link);
+    unlink(fifo);
+}
+
+static void names_are_known(void)
+{
+    static const struct {
+        const char *ip;
+        bool ipc, numeric;
+    } given[] = {
+        { "127.0.0.1", false, true },   { "::1", false, true },
+        { "localhost", false, false },  { "evil.example", false, false },
+        { "*", false, false },          { "10.0.0.1;127.0.0.1", false, false },
+        { "fe80::1%lo", false, false }, { "", false, false },
+        { "/tmp/kernel", true, true },
+    };
+
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
+        struct connection c = { .ipc = given[i].ipc, .ip = strdup(given[i].ip) };
+
+        ok(c.ip && connection_is_numeric(&c) == given[i].numeric,
+           "whether \"%s\" would be looked up", given[i].ip);
+        connection_release(&c);
+    }
+}
+
 static void files_are_looked_at(void)
 {
     char dir[] = "/tmp/cellspan-test-XXXXXX", path[64];
@@ -130,6 +187,7 @@ static void files_are_looked_at(void)
     is_int(again.port[PORT_STDIN], 1003, "and the ports");
     connection_release(&again);
     connection_release(&c);
+    only_plain_files(dir, path);
     if (truncate(path, 0) < 0)
         abort();
     ok(connection_read(&c, path, &err) < 0 && strstr(err.text, "empty"), "an empty file: %s",
@@ -147,6 +205,7 @@ int main(void)
 {
     good_files_are_read();
     mistakes_are_named();
+    names_are_known();
     files_are_looked_at();
     return plan_done();
 }
