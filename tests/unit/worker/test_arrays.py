@@ -113,6 +113,44 @@ def test_only_what_makes_arrays_of_itself_is_pickled_again_for_a_bundle(nb, monk
     assert {name for name, version in rows(nb, "plain, gaps, deep, views, base, x").items() if version != first[name]} >= {"plain", "deep", "views", "base"}
 
 
+EACH = """
+import numpy
+class T:
+    def __init__(self, n, seed=None): self.n, self.seed = n, seed
+    def __getstate__(self): return {"n": self.n, "all": list(numpy.random.default_rng(self.seed).random((self.n, 9000)))}
+    def __setstate__(self, state): self.n = state["n"]
+"""
+LOOKED_FOR = {"other content each time": "x = T(60)", "many variables": "".join(f"x{k} = T(1, {k})\n" for k in range(60)), "the same content each time": "x = T(60, 3)",
+              "beside such a one": "x, y = T(60), T(30, 3)", "as many that begin alike": "x = [numpy.arange(9000.0) + (numpy.arange(9000) == 900) * k for k in range(60)]"}
+
+
+@pytest.mark.parametrize("what", LOOKED_FOR)
+def test_buffers_are_looked_for_in_a_bundle_in_a_time_that_grows_with_their_number_alone(nb, monkeypatch, what):
+    nb.run(EACH + LOOKED_FOR[what])
+    compared, equals = [], fingerprints.Sent.equals
+    names = [name for name in nb.ns if name[0] in "xy" and name[1:].isdigit() or name in "xy"]
+    monkeypatch.setattr(fingerprints.Sent, "equals", lambda self, offset, view: compared.append(offset) or equals(self, offset, view))
+    first = rows(nb, ", ".join(names))
+    fd, size = nb.pack(*names)
+    nb.ns.update(vars_bundle.unpack(fd, size, nb.ns))
+    nb.capture.pulled(names, fd, size)
+    os.close(fd)
+    assert len(compared) <= 300
+    assert first.keys() >= set(names)
+
+
+def test_a_buffer_that_is_like_too_many_others_is_not_looked_for_longer():
+    like = numpy.zeros((40, 20000))
+    like[:, 30] = range(40)
+    fd, size, spans = vars_bundle.place(reducers.Pickled(list(like)))
+    contents = fingerprints.Contents(fingerprints.Sent(fd, size), list(spans.values()))
+    order = [*range(40), *range(39, -1, -1)]
+    buffers = reducers.Pickled([like[k].copy() for k in order]).pieces
+    found = [contents.find(buffer) for buffer in buffers]
+    assert [offset for _, offset in found[:40]] == [offset for offset, _ in spans.values()]
+    assert found[-1] == (None, 0) and os.close(fd) is None
+
+
 GAPS = ["numpy.matrix(numpy.arange(200000.0).reshape(400, 500))[:, ::2]", "[numpy.matrix(numpy.arange(200000.0).reshape(400, 500) + k)[:, ::2] for k in range(3)]",
         "numpy.arange(200000.0).reshape(400, 500)[:, ::2]", "numpy.arange(200000.0).reshape(400, 500).view(type('Own', (numpy.ndarray,), {}))[::2, ::2]"]
 

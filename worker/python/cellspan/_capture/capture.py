@@ -31,7 +31,7 @@ from .assigned import Assigned, is_reset
 from .bindings import NOTHING
 from .by_name import ANY
 from .call_buffers import EACH_TIME, CallBuffers, is_group
-from .fingerprints import SENT_MAX, Known, Sent, fingerprint, found_in, hashed, proven, size_of, unchanged
+from .fingerprints import SENT_MAX, Contents, Known, Sent, fingerprint, hashed, proven, size_of, unchanged
 from .own_names import IPYTHONS, is_own
 from .rank_definitions import RankDefinitions
 from .unseen import Unseen
@@ -462,7 +462,7 @@ class Capture:
         """Ranks' values were bound to these names. fd: the bundle with the values of one rank; -1: they are lists of all ranks'
         values."""
         sent = Sent(fd, size) if fd >= 0 else None
-        spans = vars_bundle.contents(fd, size)[0] if fd >= 0 else ()
+        contents = Contents(sent, vars_bundle.contents(fd, size)[0]) if fd >= 0 else None
         for name in names:
             if not self._is_ours(name) or name.startswith(EACH_TIME):
                 continue
@@ -472,7 +472,7 @@ class Capture:
                 self._changes.checked(name)
                 known.ident = id(self.user_ns[name])
             else:
-                known, _ = self._check_name(name, proof=lambda buffer: found_in(sent, spans, buffer))
+                known, _ = self._check_name(name, proof=contents.find)
             known.since, known.via, known.pulled = 0, "pulled", 0 if sent is None else known.version
             known.assigned = 0 if old is None else max(old.since, old.assigned)
 
@@ -531,12 +531,13 @@ class Capture:
         return pickled
 
     def _remember(self, names, sent, spans):
+        contents = Contents(sent, list(spans.values()))
         for name in names:
             known = self._known.get(name) or self._call_buffers.known(name)
             if known is not None:
                 known.note_sent(sent, spans)
                 if name in self.values and not known.is_proven():
-                    known.find_sent(sent, spans, functools.partial(self._again, self.values[name]))
+                    known.find_sent(contents, functools.partial(self._again, self.values[name]))
                 known.via = "pushed" if self._pushing else known.via or "captured"
         self._close_mostly_unused()
 

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+import collections
 import hashlib
-import itertools
 import os
 
 from .. import _link
@@ -14,6 +14,8 @@ LARGE = 64 << 10  # bytes; buffers from this size are compared with the last bun
 ON_DEVICE = -1  # instead of an offset: compared by Storage.digest(), because it is or was on a GPU
 SENT_MAX = 256  # number of bundles that are kept for comparison; each takes a descriptor
 STEP = 256 << 10  # bytes compared at a time, so that they stay in the CPU's cache
+SAMPLE = 64  # bytes at the start, in the middle and at the end of a buffer that is looked for
+MISSES = 4
 
 
 class Sent:
@@ -89,8 +91,9 @@ class Known:
             if row[3] != ON_DEVICE:
                 row[2], row[3] = (sent, offset) if size == row[1] else (None, 0)
 
-    def find_sent(self, sent, spans, pickled):
-        """As note_sent(), for those buffers that are gone, by their content: that of a pickle that pickled() makes, if it is the same one."""
+    def find_sent(self, contents, pickled):
+        """As note_sent(), for those buffers that are gone, by their content: that of a pickle that pickled() makes, if it is the same one.
+        contents: of the bundle."""
         try:
             again = pickled()  # it lives as long as its buffers are compared
             digest, large = fingerprint(again)
@@ -100,11 +103,11 @@ class Known:
             return
         if digest != self.digest or len(large) != len(self.large):
             return
-        spans, after = list(spans.values()), 0
         for row, buffer in zip(self.large, large):
             if row[2] is None and size_of(buffer) == row[1] and not is_on_device(buffer):
-                row[2], row[3] = found_in(sent, itertools.chain(spans[after:], spans[:after]), buffer)
-                after = spans.index((row[3], row[1])) + 1 if row[2] else after  # the next one is probably behind it
+                row[2:4] = contents.find(buffer)
+                if row[2] is None:  # the object has other content each time: its other buffers, too, need not be looked for
+                    return
 
 
 def _holds(answer):
@@ -171,9 +174,43 @@ def hashed(buffer):
     return digest, 0
 
 
-def found_in(sent, spans, buffer):
-    """(sent, offset of the buffer in this bundle, from which it was loaded); (None, 0): it is not in it."""
-    view, keep = buffer.view()
-    at = next((offset for offset, size in spans if size == view.nbytes and sent.equals(offset, view)), None)
-    del view, keep
-    return (None, 0) if at is None else (sent, at)
+class Contents:
+    """The large buffers in a bundle, by their content."""
+
+    def __init__(self, sent, spans):
+        """spans: (offset, size) of its buffers, in order."""
+        self._sent, self._spans = sent, spans
+        self._at = None  # {(size, sample of a buffer): offsets}; those that were compared last are at the end
+        self._misses = MISSES * len(spans)  # how often a buffer may still be compared with another one: all together they take the time of some copies
+
+    def find(self, buffer):
+        """(the bundle's Sent, offset of the buffer in it); (None, 0): it is not in it, or would take too long to find."""
+        if self._at is None:
+            self._at = self._sampled()
+        view, keep = buffer.view()
+        offsets = self._at.get((view.nbytes, _sample(view.nbytes, lambda at: view[at : at + SAMPLE])), ())
+        found = None
+        for _ in range(len(offsets)):
+            offset = offsets[0]
+            offsets.rotate(-1)  # the next buffer is probably behind this one
+            if self._sent.equals(offset, view):
+                found = offset
+                break
+            self._misses -= 1
+            if self._misses < 0:
+                break
+        del view, keep
+        return (None, 0) if found is None else (self._sent, found)
+
+    def _sampled(self):
+        found = {}
+        for offset, size in self._spans:
+            if size >= LARGE:
+                sample = _sample(size, lambda at, first=offset: os.pread(self._sent.fd, SAMPLE, first + at))
+                found.setdefault((size, sample), collections.deque()).append(offset)
+        return found
+
+
+def _sample(size, read):
+    """Some of a buffer's bytes, by which nearly all others are known as other ones."""
+    return b"".join(read(at) for at in (0, size // 2, size - SAMPLE))
