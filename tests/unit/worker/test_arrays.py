@@ -179,6 +179,36 @@ def test_a_large_array_of_a_call_is_the_same_group_in_the_next_call(nb, make):
         assert [row[1] for row in listed] == [1] and groups.gone() == []
 
 
+def called(groups, arguments, packed=True):
+    """The versions of the groups of a call, in the order of its arguments; packed: a rank lacks them."""
+    sent = reducers.Pickled(arguments)
+    listed, _ = groups.split(sent)
+    if packed:
+        fd, size, spans = vars_bundle.place(reducers.Pickled({row[0]: groups.value(row[0])[0] for row in listed}))
+        for row in listed:
+            groups.known(row[0]).note_sent(fingerprints.Sent(fd, size), spans)
+        os.close(fd)
+    del sent
+    groups.forget()
+    return [row[1] for row in listed]
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_views_with_gaps_that_a_later_call_sends_to_a_new_rank_keep_their_groups(swapped):
+    base = numpy.arange(400000.0).reshape(2, 400, 500)
+    x, y = base[0][:, ::2], base[1][:, ::2]
+    groups = CallBuffers(itertools.count(1))
+    first = called(groups, [x, y])
+    held = [numpy.empty(100000) for _ in range(3)]  # other addresses for the next copies
+    again = first[::-1] if swapped else first
+    assert called(groups, [y, x] if swapped else [x, y]) == again
+    del held
+    assert called(groups, [x, y], packed=False) == first
+    x[...] = y
+    changed = called(groups, [x, y], packed=False)
+    assert changed[0] != first[0] and changed[1] == first[1]
+
+
 @pytest.mark.parametrize("make", ["numpy.zeros(5000)", "__import__('torch').zeros(5000)", "numpy.arange(5000.0).view(type('Own', (numpy.ndarray,), {}))",
                                   "numpy.zeros(5000).view(numpy.memmap)"])
 def test_variables_that_hold_one_array_share_it(nb, make):

@@ -49,6 +49,7 @@ class CallBuffers:
         for at in _grouped(buffers):
             group = self._group([buffers[k] for k in at])
             group.pickled, group.at, known = weakref.ref(pickled), at, group.known
+            known.large = [[_place(buffers[k]), *row[1:]] for k, row in zip(at, known.large)]  # this call's copies of views lie elsewhere
             rows.append([group.name, known.version, known.size, "buffers of a call", known.version])
             places += [[k, group.name, number] for number, k in enumerate(at)]
         return rows, places
@@ -57,7 +58,7 @@ class CallBuffers:
         key = tuple(buffer.key for buffer in buffers)
         group = next((one for one in self._groups.values() if one.key == key), None)
         if group is None or not all(map(unchanged, group.known.large, buffers)):
-            large = [[_place(buffer), size_of(buffer), None, 0, _is_there] for buffer in buffers]
+            large = [[None, size_of(buffer), None, 0, _is_there] for buffer in buffers]
             known = Known(next(self._versions), None, large, size=sum(row[1] for row in large))
             name = group.name if group is not None else self._free_name()
             group = self._groups[name] = _Group(name, key, [buffer.owner() for buffer in buffers], known)
