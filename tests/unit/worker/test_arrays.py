@@ -345,6 +345,27 @@ def test_an_array_whose_class_asks_for_an_attribute_arrives_with_it(nb):
     assert said[1] == "11.0 [6. 3.] False"
 
 
+OWN = {
+    "asks the array": "    def __array_finalize__(self, of):\n        self.rows = of.shape[0] if of.ndim else 0",
+    "nbytes": "    nbytes = property(lambda self: f'{self.size} B')",
+    "dtype": "    dtype = property(lambda self: 'metres')",
+    "base": "    base = property(lambda self: self.view(numpy.ndarray).view(type(self)))",
+    "flags": "    flags = property(lambda self: {'bad': []})",
+    "shape": "    shape = property(lambda self: 'long')",
+}
+
+
+@pytest.mark.parametrize("what", OWN)
+def test_an_array_of_a_class_with_attributes_of_its_own_arrives(nb, what):
+    nb.run(f"import numpy\nclass Own(numpy.ndarray):\n{OWN[what]}\nfew, many = numpy.arange(5.0).view(Own), numpy.arange(9000.0).view(Own)\n"
+           "read = numpy.arange(5.0)\nread.setflags(write=False)\nread, part = read.view(Own), many[::2]\nnumpy.ndarray.setflags(part, write=False)")
+    first = rows(nb, "few, many, read, part")
+    assert rows(nb, "few, many, read, part") == first
+    code = "print([(type(v).__name__, getattr(v, 'rows', 0), float(v.view(numpy.ndarray).sum()), v.view(numpy.ndarray).flags.writeable) for v in (few, many, read, part)])"
+    nb.run("import contextlib, io, numpy\nwith contextlib.redirect_stdout(io.StringIO()) as _said:\n    " + code)
+    assert nb.elsewhere("few many read part", "import numpy\n" + code) == nb.ns["_said"].getvalue().strip()
+
+
 def test_what_a_tracked_array_has_computed_is_no_change(nb, monkeypatch):
     module = types.ModuleType("trimesh.caching")
     module.__spec__ = importlib.machinery.ModuleSpec("trimesh.caching", None)
@@ -488,6 +509,18 @@ def test_a_file_that_is_gone_while_it_is_looked_up_is_no_error(nb, file, monkeyp
     nb.run(f"import numpy\nm = numpy.memmap({str(file)!r}, 'f8', 'r+')")
     monkeypatch.setattr(arrays, "identity", gone)
     assert nb.elsewhere("m", "print(m.sum())") == "134209536.0"
+
+
+@pytest.mark.parametrize("then", ["", "os.rename(path, path + '.old')"])
+def test_a_file_that_became_shorter_is_not_mapped_again_either(nb, file, then):
+    nb.run(f"import numpy, os\npath = {str(file)!r}\nm = numpy.memmap(path, 'f8', 'r+')")
+    fd, size = nb.pack("m")
+    here = vars_bundle.unpack(fd, size, nb.ns)["m"]
+    nb.run(f"{then}\nos.truncate(path + ('' if os.path.exists(path) else '.old'), 4096)")
+    with pytest.raises(vars_bundle.LoadError, match="has become shorter than the memmap"):
+        vars_bundle.unpack(fd, size, nb.ns)
+    os.close(fd)
+    assert here[5] == 5
 
 
 @pytest.mark.parametrize("then", ["os.unlink(path)", "os.rename(path, path + '.old')", "os.rename(path, path + '.old'); numpy.zeros(1 << 14).tofile(path)",

@@ -37,9 +37,9 @@ def span_of(array):
 def owner_of(obj):
     """A function: does the array that owns this one's memory still exist? An array that an object makes of itself to be pickled does not, after
     that. Of what has no weak reference it is not known: no."""
-    base = sys.modules["numpy"].ndarray
-    while isinstance(getattr(obj, "base", None), base):
-        obj = obj.base
+    array = sys.modules["numpy"].ndarray
+    while isinstance(obj, array) and isinstance(base := array.base.__get__(obj), array):  # a class of the user's may have a `base` of its own
+        obj = base
     try:
         reference = weakref.ref(obj)
     except TypeError:
@@ -106,18 +106,18 @@ def _is_memmap(array):
 
 
 def make_subclass(kind, plain):
-    """An object of this class over the memory of a plain array. Its __array_finalize__() is called with None, as numpy's own unpickling does."""
-    memory, first = plain, 0
-    if not (plain.flags.c_contiguous or plain.flags.f_contiguous):  # of make_view(): it lies in an array of bytes
-        memory = plain.base
-        first = plain.__array_interface__["data"][0] - memory.__array_interface__["data"][0]
-    array = importlib.import_module("numpy").ndarray
+    """An object of this class over the memory of a plain array. Its __array_finalize__() is called with None, as numpy's own unpickling does;
+    if it can't be, with the plain array."""
+    array, memory, first = importlib.import_module("numpy").ndarray, plain, 0
     try:
+        if not (plain.flags.c_contiguous or plain.flags.f_contiguous):  # of make_view(): it lies in an array of bytes
+            memory = plain.base
+            first = plain.__array_interface__["data"][0] - memory.__array_interface__["data"][0]
         made = array.__new__(kind, plain.shape, plain.dtype, memory, first, plain.strides)
-    except (TypeError, ValueError, BufferError):  # a type of elements that older versions of numpy don't put over memory
+    except Exception:  # the user's code; or a type of elements that older versions of numpy don't put over memory
         made = array.view(plain, kind)
     if not plain.flags.num & WRITEABLE:
-        made.flags.writeable = False
+        array.setflags(made, write=False)
     return made
 
 
@@ -242,15 +242,28 @@ def map_file(path, file, mode, offset, size):
     """A memmap of these bytes of a file, which is never made longer. If there is one, it is that one, also when the file has no name any more."""
     made = path, tuple(file), mode, offset, size
     here = _mapped.get(made)
-    if here is not None and not here._mmap.closed:
-        return here
+    if here is not None and (length := _length(here)) is not None:
+        return here if length >= offset + size else _refuse_shorter(path)
     if not _is_same_file(path, file):
         raise pickle.UnpicklingError(f"a memmap's file, {path}, is not on this machine: send numpy.array() of it, or open the memmap in the cell")
     if os.stat(path).st_size < offset + size:
-        raise pickle.UnpicklingError(f"a memmap's file, {path}, has become shorter than the memmap: open the memmap again")
+        _refuse_shorter(path)
     _senders.add(tuple(file))
     whole = _mapped[made] = importlib.import_module("numpy").memmap(path, "u1", mode, offset, size)
     return whole
+
+
+def _length(whole):
+    """The present length of the file that a memmap maps, by the descriptor that Python keeps; None: it is closed, or the file is gone from its
+    server."""
+    try:
+        return whole._mmap.size()
+    except (OSError, ValueError):
+        return None
+
+
+def _refuse_shorter(path):
+    raise pickle.UnpicklingError(f"a memmap's file, {path}, has become shorter than the memmap: open the memmap again")
 
 
 def make_memmap(whole, first, dtype, shape, strides, writeable):

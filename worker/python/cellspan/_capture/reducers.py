@@ -294,8 +294,8 @@ class Pickler(cloudpickle.Pickler, Found):
         return reduced
 
     def _note_array(self, array):
-        """Notes an array that has its bytes outside of the pickle. Is it one?"""
-        if array.nbytes < IN_BAND or array.dtype.hasobject:
+        """Notes an array that has its bytes outside of the pickle. Is it one? A class of the user's may have an `nbytes` of its own."""
+        if self._array.nbytes.__get__(array) < IN_BAND or self._array.dtype.__get__(array).hasobject:
             return False
         self.arrays[id(array)] = weakref.ref(array)
         return True
