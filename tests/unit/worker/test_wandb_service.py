@@ -30,9 +30,12 @@ class Setup:
 
 
 class Wandb(types.ModuleType):
-    """wandb, wandb.sdk.wandb_setup and wandb.sdk.lib.module at once."""
+    """wandb, wandb.errors, wandb.sdk.wandb_setup and wandb.sdk.lib.module at once."""
 
     _WandbSetup = Setup
+
+    class UsageError(Exception):
+        pass
 
     def __init__(self, environ):
         super().__init__("wandb")
@@ -66,7 +69,7 @@ def wandb(monkeypatch):
         monkeypatch.setattr(wandb_service, name, value)
     monkeypatch.setattr(Setup, "add_active_run", Setup.add_active_run)
     module = Wandb(environ)
-    for name in ("wandb", "wandb.sdk.wandb_setup", "wandb.sdk.lib.module"):
+    for name in ("wandb", "wandb.errors", "wandb.sdk.wandb_setup", "wandb.sdk.lib.module"):
         monkeypatch.setitem(sys.modules, name, module)
     wandb_service.watch()
     return module
@@ -123,7 +126,7 @@ def test_a_rank_leaves_its_own_service_when_home_has_a_run_and_it_has_none(wandb
     wandb.use()
     cell("a", "run")
     assert wandb.left == 0 and wandb.environ["WANDB_SERVICE"] == "own"
-    assert wandb_service.hints("Unable to attach to run x") == [
+    assert wandb_service.hints(wandb.UsageError("Unable to attach to run x")) == [
         "cellspan: this rank has a run of its own: call its finish(), and use home's run in the next cell"]
     wandb.finish()
     cell("a", "run")
@@ -151,7 +154,15 @@ def test_what_a_fork_got_from_its_parent_is_not_its_own(wandb):
 
 def test_the_error_about_a_run_says_what_to_do(wandb):
     cell("a", "run", near=False)
-    assert "on home's machine only: call wandb.init()" in wandb_service.hints("Unable to attach to run x")[0]
+    assert "on home's machine only: call wandb.init()" in wandb_service.hints(wandb.UsageError("Unable to attach to run x"))[0]
     cell("a", None)
-    assert "that run of home has ended" in wandb_service.hints("Unable to attach to run x")[0]
-    assert wandb_service.hints("another error") == []
+    assert "that run of home has ended" in wandb_service.hints(wandb.UsageError("Unable to attach to run x"))[0]
+    assert wandb_service.hints(wandb.UsageError("another error")) == []
+
+
+def test_no_other_errors_text_is_asked_for(wandb):
+    class Odd(Exception):
+        def __str__(self):
+            raise SystemExit(3)
+
+    assert wandb_service.hints(Odd()) == [] and wandb_service.hints(Exception("Unable to attach to run x")) == []

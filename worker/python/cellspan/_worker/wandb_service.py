@@ -13,10 +13,12 @@ import functools
 import os
 import sys
 
+from .._base.errors import is_a, text_of
 from .._base.imports import when_imported
 
 VARIABLE = "WANDB_SERVICE"  # names the service that a process and its children use
 SETUP = "wandb.sdk.wandb_setup"
+ERRORS = "wandb.errors"
 NOT_USED = "Unable to attach to run"  # W&B's error where a process uses another service than the run does
 _homes, _before, _near = None, None, True  # what of_home() gave last; with the cell before; is this rank on home's machine?
 
@@ -63,8 +65,10 @@ def before_cell():
 
 
 def hints(error):
-    """Lines below W&B's error about a run of home that this rank can't use."""
-    if not str(error).startswith(NOT_USED):
+    """Lines below W&B's error about a run of home that this rank can't use. The text of no other error is asked for: that may fail, or
+    never come."""
+    own = getattr(sys.modules.get(ERRORS), "UsageError", ())
+    if not is_a(error, own) or not text_of(error).startswith(NOT_USED):
         return []
     if not _near:
         return ["cellspan: a run of home can be used on home's machine only: call wandb.init() on this rank"]
