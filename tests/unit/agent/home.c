@@ -151,7 +151,7 @@ static int reserve(unsigned port)
     const unsigned other = port_for_jax(port);
     const int n = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "cellspan-port-%u",
                            port < other ? port : other);
-    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     if (bind(fd, (const struct sockaddr *)&name,
              (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) < 0)

@@ -82,7 +82,7 @@ static bool reserve(unsigned port, int *fd)
     const size_t size = offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n;
     int why;
 
-    *fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    *fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (*fd < 0 || bind(*fd, (const struct sockaddr *)&name, (socklen_t)size) == 0)
         return true;
     why = errno;

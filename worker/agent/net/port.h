@@ -13,7 +13,8 @@
 
 /* The ports that an agent found last. A reservation is a unix socket with an abstract name, so it
  * has the scope of the ports themselves, the network namespace, it does not stand in the way of who
- * listens on the port, and it ends with the agent. Elsewhere than on Linux nothing is reserved. */
+ * listens on the port, and it ends with the agent. It does not listen, so nobody can connect to it.
+ * Elsewhere than on Linux nothing is reserved. */
 struct ports_reserved {
     int fd[PORTS_RESERVED]; /* owned; -1: none */
     size_t next;            /* the oldest one */
