@@ -169,16 +169,17 @@ def test_the_last_lines_before_a_death_are_the_cells_own(fresh, where, error):
     assert "Its last lines on stderr:\n  of this one" in nb.run(dies).assert_error(error).traceback.replace("[0-1] ", "")
 
 
-@pytest.mark.parametrize("where, error, told", [("%%distribute -n 2\n", "RankDied", "ranks 0-1 are new"), ("", "HomeDied", "")], ids=["ranks", "home"])
+@pytest.mark.parametrize("where, error, told", [("%%distribute -n 2\n", "RankDied", " new: "), ("", "HomeDied", "")], ids=["ranks", "home"])
 @pytest.mark.parametrize("name", ["isinstance", "type"])
 def test_a_process_that_cannot_answer_any_more_ends_and_says_why(nb, name, where, error, told):
+    """Rank 0 needs the name at the end of the cell, whose value it shows; another rank, or home, may need it at the next one only."""
     nb.ok(f"{where}1", LIMIT)
-    cell = nb.run(f"{where}import builtins\nbuiltins.{name} = None", LIMIT)
-    if cell.status == "ok":  # what the next one needs
-        cell = nb.run(f"{where}1", LIMIT)
-    cell.assert_error(error)
-    assert "no cell can run in this process any more: TypeError" in cell.traceback, cell.shown
-    cell = nb.ok(f"{where}1 + 1", LIMIT)
+    cells = [nb.run(f"{where}import builtins\nbuiltins.{name} = None", LIMIT)]
+    while len(cells) < 4 and (len(cells) == 1 or cells[-1].status != "ok"):
+        cells.append(nb.run(f"{where}1 + 1", LIMIT))
+    failed = [cell.assert_error(error) for cell in cells if cell.status != "ok"]
+    assert failed and all("no cell can run in this process any more: TypeError" in cell.traceback for cell in failed), [cell.shown for cell in cells]
+    cell = nb.ok(f"{where}1 + 1", LIMIT) if cells[-1].status != "ok" else cells[-1]
     assert cell.value == "2" and told in cell.stderr, cell.shown
 
 

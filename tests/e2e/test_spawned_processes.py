@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 
 import pytest
 from client import ANSI, rank_values, values
@@ -143,39 +142,31 @@ POOLS = {
 }
 
 
-@pytest.fixture
-def together(tmp_path):
-    """Makes the text of a cell that fails on both ranks, but on neither before the other: a rank that on a busy machine is 200 ms late
-    would be interrupted, and its pool's processes with it, as by Ctrl-C in a terminal. An executor never works again then."""
-    numbers = itertools.count()
-
-    def text(options, use):
-        if not options:
-            return use
-        met = str(tmp_path / ("cell%d-" % next(numbers)))
-        return (f"{options}import glob, os, time\ntry:\n    {use}\nfinally:\n    open({met!r} + os.environ['RANK'], 'w').close()\n"
-                f"    while len(glob.glob({met!r} + '*')) < 2:\n        time.sleep(0.01)\n")
-
-    return text
+def failed(nb, options, use, name):
+    """The cell fails so at home, or on each rank in turn: if both fail at once, one that on a busy machine is 200 ms late is interrupted,
+    and its pool's processes with it, as by Ctrl-C in a terminal. An executor never works again then."""
+    for text in ["%%distribute -n 2 -r 0\n", "%%distribute -n 2 -r 1\n"] if options else [""]:
+        cell = nb.run(text + use, limit=100).assert_error(name)
+    return cell
 
 
 @pytest.mark.limit(300)
 @pytest.mark.parametrize("kind", POOLS)
 @pytest.mark.parametrize("options", ["", "%%distribute -n 2\n"], ids=["home", "ranks"])
-def test_what_came_after_the_pool_is_said(clean, kind, options, together):
+def test_what_came_after_the_pool_is_said(clean, kind, options):
     nb = clean
     begin, use = POOLS[kind]
     nb.ok(options + "def scaled_later(x):\n    return x * factor_later\n" + begin, limit=100)
     nb.ok(options + "factor_later = 10")
-    told = nb.run(together(options, use), limit=100).assert_error("NameError").traceback
+    told = failed(nb, options, use, "NameError").traceback
     line = next((line for line in told.splitlines() if line.startswith("factor_later is here, but not in the process")), "")
     assert "assign it before the pool or the process begins, or give it to the function as an argument" in line, told
     nb.ok(options + "def defined_later(x):\n    return x\nclass Later:\n    pass")
-    cell = nb.run(together(options, use.replace("scaled_later", "defined_later")), limit=100).assert_error("AttributeError")
+    cell = failed(nb, options, use.replace("scaled_later", "defined_later"), "AttributeError")
     assert "Can't get attribute 'defined_later'" in cell.error["evalue"] and "\ndefine it before the pool or the process begins. " in cell.traceback, cell.traceback
     nb.ok(options + use.replace("scaled_later", "abs"), limit=100)  # the pool is not broken, and waits for nothing
     if kind == "executor":
-        cell = nb.run(together(options, "list(pool.map(str, [Later()]))"), limit=100).assert_error("BrokenProcessPool")
+        cell = failed(nb, options, "list(pool.map(str, [Later()]))", "BrokenProcessPool")
         assert "(define it before the pool or the process begins)" in cell.stderr, cell.shown
     nb.ok(options + begin, limit=100)
     nb.ok(options + use, limit=100)
