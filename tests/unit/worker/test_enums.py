@@ -145,6 +145,48 @@ def test_a_member_that_was_added_later_is_there_elsewhere(nb):
         os.close(again)
 
 
+LATER = {
+    "a value": ("class E(enum.Enum):\n    A = 1\n    B = 2", "E._value2member_map_['x'] = E.A", "E('x'), list(E)"),
+    "a value that was another's": ("class E(enum.Enum):\n    A = 1\n    B = 2\nE._value2member_map_['x'] = E.A", "E._value2member_map_['x'] = E.B", "E('x')"),
+    "aliases by value": ("class E(enum.Enum):\n    A = 1\n    B = 2", "if ALIASES:\n    E.A._add_value_alias_('x')\n    E.B._add_value_alias_([1])",
+                         "(E('x'), E([1]), 'x' in E) if ALIASES else 0"),
+    "a name beside aliases": ("class E(enum.Enum):\n    A = 1\n    B = 2\nif ALIASES:\n    E.B._add_value_alias_([1])", "if ALIASES:\n    E.A._add_alias_('Q')",
+                              "(E.Q, E([1]), E._unhashable_values_map_) if ALIASES else 0"),
+    "flags": ("class E(enum.IntFlag):\n    A = 1\n    B = 2", "add('C', 4)\nadd('AB', 3)\nadd('NONE', 0)", "list(E), len(E), list(E.__members__), E.C, E(3), E(7)"),
+    "a value beside an array": ("import numpy\nclass E(enum.Enum):\n    A = numpy.arange(3)\n    B = 2", "E._value2member_map_['a'] = E.A", "E('a').value.sum()"),
+}
+ADD = """
+import enum
+ALIASES = hasattr(enum.Enum, '_add_value_alias_')
+def add(name, value):
+    new = int.__new__(E, value)
+    new._value_, new._name_, new.__objclass__, new._sort_order_, new._inverted_ = value, name, E, len(E._member_names_), None
+    E._member_map_[name] = E._value2member_map_[value] = new
+    if value and not value & (value - 1):
+        E._member_names_.append(name)
+    for mask in ('_flag_mask_', '_all_bits_', '_singles_mask_'):
+        if mask in vars(E):
+            type.__setattr__(E, mask, getattr(E, mask) | value)
+    type.__setattr__(E, name, new)
+"""
+
+
+@pytest.mark.parametrize("what", LATER)
+def test_what_an_enum_gets_later_is_there_elsewhere(nb, what):
+    make, then, look = LATER[what]
+    nb.run(f"{ADD}{make}\nx, y, z = [E], [E], [E]")
+    fd, size = nb.pack("x")
+    nb.run(then)
+    again, more = nb.pack("y", "z")
+    nb.run(f"E = y[0]\nwanted = str(({look},))")
+    code = (f"{ADD}\nfrom cellspan._capture import vars_bundle\nfor _ in range(2):\n    E = vars_bundle.unpack({again}, {more})['y'][0]\n"
+            f"assert E is x[0]\nprint(({look},))")
+    try:
+        assert load(fd, size, again, code) == nb.ns["wanted"]
+    finally:
+        os.close(again)
+
+
 # -- functions with a cache
 
 CACHED = {
@@ -208,6 +250,24 @@ def test_a_metaclass_with_two_bases_of_packages_has_what_both_do(nb, tmp_path, m
            "class C(metaclass=Meta):\n    def f(self):\n        return 5\nC.register(int)\nx = C()")
     code = "import counting_meta\nprint(x.f(), type(x).own, type(x).body, isinstance(3, type(x)), counting_meta.known, 'f' in counting_meta.seen)"
     assert nb.elsewhere("x", code) == "5 1 Body True ['C'] True"
+
+
+BEHIND = {
+    "ABCMeta": ("class Singleton(type):\n    def __call__(cls, *args):\n        if '_one' not in vars(cls):\n            cls._one = super().__call__(*args)\n        return cls._one\n"
+                "class Meta(abc.ABCMeta, Singleton):\n    pass\nclass Base(metaclass=Meta):\n    @abc.abstractmethod\n    def f(self): ...\n"
+                "class C(Base):\n    def f(self):\n        return 1\nx = C()", "x.f(), isinstance(3, C), C() is x, bool(Base.__abstractmethods__)"),
+    "EnumMeta": ("class Look(type):\n    def __call__(cls, *args):\n        return super().__call__(*args)\n    def all(cls):\n        return list(cls)\n"
+                 "class Meta(enum.EnumMeta, Look):\n    pass\nclass E(enum.Enum, metaclass=Meta):\n    A = 1\n    B = 2\nx = E.B", "x.value, type(x).all(), type(x)(2) is x"),
+}
+
+
+@pytest.mark.parametrize("what", BEHIND)
+def test_a_metaclass_of_the_notebook_may_come_behind_one_of_a_package(nb, what):
+    make, look = BEHIND[what]
+    nb.run(f"import abc, enum\n{make}")
+    nb.run(f"wanted = str(({look},))")
+    names = " ".join(name for name in ("x", "C", "Base", "E") if name in nb.ns)
+    assert nb.elsewhere(names, f"print(({look},))") == nb.ns["wanted"]
 
 
 def test_an_attribute_that_was_deleted_from_a_class_is_deleted_elsewhere(nb):

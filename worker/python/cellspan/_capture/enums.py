@@ -37,7 +37,8 @@ def arguments(cls, number):
     members = []
     for name, member in cls._member_map_.items():
         members.append((name, member._value_, *_data(member)) if member._name_ == name else (name, member._name_))
-    return type(cls), cls.__name__, cls.__bases__, (cls.__module__, getattr(cls, "_boundary_", None), members, list(_others(cls))), number, None
+    parts = cls.__module__, getattr(cls, "_boundary_", None), members, list(_others(cls)), list(cls._member_names_)
+    return type(cls), cls.__name__, cls.__bases__, parts, number, None
 
 
 def _others(cls):
@@ -53,7 +54,15 @@ def _others(cls):
 
 def _is_other(cls, value, member):
     """Has the user given a member this value, too?"""
-    return cls._member_map_.get(member._name_) is member and not (member._value_ is value or member._value_ == value)
+    return cls._member_map_.get(member._name_) is member and not _is_equal(member._value_, value)
+
+
+def _is_equal(one, other, unknown=False):
+    """unknown: the answer for arrays, which say this of each element."""
+    try:
+        return one is other or bool(one == other)
+    except Exception:  # noqa: BLE001 - the code of their class
+        return unknown
 
 
 def _data(member):
@@ -184,24 +193,24 @@ class _Part:
 
 
 def make_enum(native, metaclass, name, bases, parts):
-    """An enum with its members, which have no attributes yet. native: what makes it in the place of metaclass, as of rebuild.native_of()."""
-    module, boundary, members, others = parts
+    """An enum with its members, which have no attributes yet. native: rebuild.native() of the metaclass."""
+    module, boundary, members, others, names = parts
     options = {} if boundary is None or not any(issubclass(base, enum.Flag) for base in bases) else {"boundary": boundary}
-    body, made = native.__prepare__(name, bases), {}
+    body, made = native("__prepare__")(name, bases), {}
     body["__module__"] = module
     if members:
         body["__new__"] = lambda cls, part: (part[0] if isinstance(part, tuple) else part).make(cls)
         body["__init__"] = lambda self, part: None
     for member, *rest in sorted(members, key=_is_alias):  # an __init__ may give a member an alias that comes before it
         made[member] = body[member] = made[rest[0]] if len(rest) == 1 else _Part(*rest)
-    cls = native.__new__(metaclass, name, bases, body, **options)
+    cls = native("__new__")(metaclass, name, bases, body, **options)
     for own in OF_MAKING if members else ():
         if own != "__new__" and own in cls.__dict__:  # Python puts its own in place of that one
             type.__delattr__(cls, own)
     if getattr(cls.__dict__.get("__reduce_ex__"), "__name__", "") == "_break_on_call_reduce":  # Python 3.9 and 3.10, because of our __new__
         type.__setattr__(cls, "__reduce_ex__", enum.Enum.__reduce_ex__)
         type.__setattr__(cls, "__module__", module)
-    _put_in_order(cls, members)
+    _put_in_order(cls, members, names)
     _add_others(cls, others)
     return cls
 
@@ -210,22 +219,23 @@ def _is_alias(row):
     return len(row) == 2
 
 
-def _put_in_order(cls, members):
-    """The order of __members__ is that of the sender."""
+def _put_in_order(cls, members, names):
+    """The order of __members__ is that of the sender, and so are the names of those members that the class lists."""
     order = [name for name, *_ in members]
     if list(cls._member_map_) != order:
         found = dict(cls._member_map_)
         cls._member_map_.clear()
         cls._member_map_.update((name, found[name]) for name in [*order, *(name for name in found if name not in order)])
+    cls._member_names_[:] = [*names, *(name for name in cls._member_names_ if name not in order)]
 
 
 def _add_others(cls, others):
     for value, name, is_alias in others:
         member = cls._member_map_[name]
         if is_alias:
-            enum.Enum._add_value_alias_(member, value)
+            _note_value(cls, member, value)
         else:
-            cls._value2member_map_.setdefault(value, member)
+            cls._value2member_map_[value] = member
 
 
 def add_members(cls, parts):
@@ -237,21 +247,23 @@ def add_members(cls, parts):
         else:
             member = _Part(*rest).make(cls)
             member._name_, member.__objclass__, member._sort_order_ = name, cls, len(cls._member_names_)
-            cls._member_names_.append(name)
-            _note_value(cls, member)
+            _note_value(cls, member, member._value_)
         cls._member_map_[name] = member
         if not isinstance(inspect.getattr_static(cls, name, None), types.DynamicClassAttribute):
             type.__setattr__(cls, name, member)
-    if new:
-        _put_in_order(cls, parts[2])
-        _add_others(cls, [row for row in parts[3] if row[0] not in cls._value2member_map_])
+    _put_in_order(cls, parts[2], parts[4])
+    _add_others(cls, parts[3])
 
 
-def _note_value(cls, member):
-    value = member._value_
+def _note_value(cls, member, value):
+    """Notes a value of a member, as Python does."""
     try:
-        cls._value2member_map_.setdefault(value, member)
-        cls.__dict__.get("_hashable_values_", []).append(value)
+        cls._value2member_map_[value] = member
+        values = cls.__dict__.get("_hashable_values_", [])
     except TypeError:
-        cls.__dict__.get("_unhashable_values_", []).append(value)
-        cls.__dict__.get("_unhashable_values_map_", {}).setdefault(member._name_, []).append(value)
+        every = cls.__dict__.get("_unhashable_values_", [])
+        values = cls.__dict__.get("_unhashable_values_map_", {}).setdefault(member._name_, [])
+        if not any(_is_equal(one, value, True) for one in every):
+            every.append(value)
+    if not any(_is_equal(one, value, True) for one in values):
+        values.append(value)

@@ -221,36 +221,50 @@ def _hold(target):
 AT = 4  # index of the argument of make_plain() and make_enum() with the class's id
 
 
-def native_of(metaclass, cls=None):
-    """What a metaclass, or a class `cls` of it, has from the classes behind the last one in its MRO that came from another process. These make
-    the class: what code of the user's metaclass has done to a class, or noted, is in the state of the class, of its metaclass or of a variable,
-    which travels."""
-    came = [kind for kind in metaclass.__mro__ if kind in _received]
-    return super(came[-1], metaclass if cls is None else cls) if came else metaclass
+def is_native(metaclass):
+    """Is none of the classes of this metaclass's MRO from another process?"""
+    return not any(kind in _received for kind in metaclass.__mro__)
+
+
+def native(metaclass, name, cls=None):
+    """The attribute of this name that a metaclass, or a class `cls` of it, has from the first class of its MRO that is not from another process.
+    These make the class: what code of the user's metaclass has done to a class, or noted, is in the state of the class, of its metaclass or of a
+    variable, which travels. (Only a package's metaclass that comes before the user's may call that one, by super().)"""
+    if is_native(metaclass):
+        return getattr(metaclass, name)
+    order = metaclass.__mro__
+    at = next(k for k, kind in enumerate(order) if k and kind not in _received and name in vars(kind))
+    return getattr(super(order[at - 1], metaclass if cls is None else cls), name)
 
 
 def make_plain(metaclass, name, bases, namespace, number, extra):
     """An empty class. number: its id; None: it gets none."""
     from cloudpickle import cloudpickle
 
-    native = native_of(metaclass)
-    if native is metaclass:
-        return cloudpickle._make_skeleton_class(metaclass, name, bases, namespace, number, extra)
+    if is_native(metaclass):
+        return _not_abstract(cloudpickle._make_skeleton_class(metaclass, name, bases, namespace, number, extra))
     resolved = types.resolve_bases(bases)
-    body = native.__prepare__(name, resolved)
+    body = native(metaclass, "__prepare__")(name, resolved)
     body.update(namespace)
     if resolved is not bases:
         body["__orig_bases__"] = bases
-    cls = native.__new__(metaclass, name, resolved, body)
-    native_of(metaclass, cls).__init__(name, resolved, body)
-    return cloudpickle._lookup_class_or_track(number, cls)
+    cls = native(metaclass, "__new__")(metaclass, name, resolved, body)
+    native(metaclass, "__init__", cls)(name, resolved, body)
+    return cloudpickle._lookup_class_or_track(number, _not_abstract(cls))
+
+
+def _not_abstract(cls):
+    """An empty class, of which an object that is in its own state can be made. Which of its methods are abstract is in that state."""
+    if vars(cls).get("__abstractmethods__"):
+        type.__setattr__(cls, "__abstractmethods__", frozenset())
+    return cls
 
 
 def make_enum(metaclass, name, bases, parts, number, extra):
     """An enum with its members. number: as of make_plain()."""
     from cloudpickle import cloudpickle
 
-    return cloudpickle._lookup_class_or_track(number, enums.make_enum(native_of(metaclass), metaclass, name, bases, parts))
+    return cloudpickle._lookup_class_or_track(number, enums.make_enum(functools.partial(native, metaclass), metaclass, name, bases, parts))
 
 
 def make_class(make, *args):
@@ -336,21 +350,21 @@ def set_class(cls, state):
 
 def _delete(cls, came, now):
     """Deletes what came with an earlier state of a class and is not in the newest one."""
-    native = native_of(type(cls))
+    delete = native(type(cls), "__delattr__")
     for name in came:
         if name not in now and name in vars(cls) and name not in ("_fields_", "_abc_impl"):
             with contextlib.suppress(AttributeError, TypeError):  # a class of C
-                native.__delattr__(cls, name)
+                delete(cls, name)
 
 
 def _fill(cls, attributes):
     """Sets the attributes of a class, without code of the user's metaclass."""
-    native = native_of(type(cls))
+    set_attribute = native(type(cls), "__setattr__")
     for name, value in attributes.items():
         if name != "_abc_impl":
-            native.__setattr__(cls, name, value)
+            set_attribute(cls, name, value)
     if "__firstlineno__" in attributes:  # Python 3.13 deletes it when another attribute is set
-        native.__setattr__(cls, "__firstlineno__", attributes["__firstlineno__"])
+        set_attribute(cls, "__firstlineno__", attributes["__firstlineno__"])
     for registered in attributes.get("_abc_impl", ()):
         cls.register(registered)
 
