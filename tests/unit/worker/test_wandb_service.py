@@ -92,6 +92,14 @@ def test_home_tells_its_service_and_the_run_that_is_active(wandb):
     assert wandb_service.of_home() is None
 
 
+def test_a_run_of_a_version_that_notes_no_process_is_the_ranks_own(wandb):
+    wandb.use()
+    wandb.finish()
+    own = types.SimpleNamespace(id="own")
+    wandb._singleton.add_active_run(own)
+    assert wandb_service.of_home() == ["own", "own"]
+
+
 def test_home_without_wandb_tells_nothing(wandb, monkeypatch):
     monkeypatch.delitem(sys.modules, "wandb")
     monkeypatch.delitem(sys.modules, "wandb.sdk.wandb_setup")

@@ -103,8 +103,8 @@ def _global_run():
 
 
 def _is_attached(run):
-    """Is it a run that another process has begun, and that this one uses?"""
-    return run is not None and getattr(run, "_init_pid", None) != os.getpid()
+    """Is it a run that another process has begun, and that this one uses? Not known of versions of W&B that don't note it: no."""
+    return run is not None and getattr(run, "_init_pid", os.getpid()) != os.getpid()
 
 
 def _forget_run():
