@@ -460,6 +460,31 @@ def test_a_rank_keeps_what_is_in_a_weak_collection_until_it_is_replaced(nb, what
     assert kept == [nb.ns["other"]()] and kept[0].v == 2, "what only x led to is gone, though others of its bundle are not replaced"
 
 
+def test_all_variables_of_a_bundle_together_are_looked_through_for_the_time_of_one_question(nb, monkeypatch):
+    names = [f"x{k}" for k in range(9)]
+    nb.run(f"{WEAK}\n" + "\n".join(f"{name} = [weakref.ref(n)]" for name in names))
+    fd, size = nb.pack(*names)
+    del nb.ns["n"], nb.ns["h"]
+    of, walked, now = origins.Origins(nb.ns), [], [100.0]
+    with of.holding():
+        nb.ns.update(vars_bundle.unpack(fd, size, nb.ns))
+        of.came(names, fd, size)
+    os.close(fd)
+    monkeypatch.setattr(origins.time, "monotonic", lambda: now[0])
+
+    def reached(value):
+        walked.append(value)
+        now[0] += 0.4 * origins.LIMIT
+        return [each() for each in value]
+
+    monkeypatch.setattr(of, "_reached", reached)
+    nb.run("x0 = 0")
+    of.gone()
+    assert len(walked) == 3
+    gc.collect()
+    assert nb.ns["x8"][0]() is not None
+
+
 def test_the_senders_search_path_is_extended_at_the_receiver(nb, tmp_path, monkeypatch):
     (tmp_path / "faraway.py").write_text("X = 8\nclass Thing: pass\n")
     monkeypatch.syspath_prepend(str(tmp_path))

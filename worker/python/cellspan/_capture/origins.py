@@ -19,6 +19,7 @@ import itertools
 import os
 import pickle
 import sys
+import time
 import types
 import weakref
 
@@ -271,19 +272,23 @@ class Origins:
             if origin.held and (name not in self.user_ns or id(self.user_ns[name]) != origin.ident):
                 self._left.append(origin.held)
                 origin.held = ()
+        until = time.monotonic() + LIMIT
         while self._left:
-            self._let_go(self._left[-1])
+            self._let_go(self._left[-1], until)
             self._left.pop()
 
-    def _let_go(self, held):
-        """A variable of a bundle was replaced. The others of it keep only those targets of its weak references that they lead to."""
+    def _let_go(self, held, until):
+        """A variable of a bundle was replaced. The others of it keep only those targets of its weak references that they lead to. Those that
+        it has no time for keep all, until they are replaced, too."""
         for name, origin in self._of.items():
             if origin.held is not held:
                 continue
-            reached = None
+            reached, left = None, until - time.monotonic()
+            if left <= 0:
+                return
             with Limit() as limit:
                 try:
-                    reached = limit.run(LIMIT, self._reached, self.user_ns[name])
+                    reached = limit.run(left, self._reached, self.user_ns[name])
                 except TooSlow:
                     pass
             if limit.noted:
