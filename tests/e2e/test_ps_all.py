@@ -237,18 +237,25 @@ def test_an_answer_without_measure_is_not_kept(cellspan, users, machine, fakes, 
     with zmq.Context() as context, context.socket(zmq.ROUTER) as socket:
         socket.linger = 0
         pid = fakes(connection(users[BOB].home, "big.json", BOB, control_port=socket.bind_to_random_port("tcp://127.0.0.1")), users[BOB])
-        asking = subprocess.Popen([program_of(cellspan), "ps", "--all", "--json"], env=dict(cellspan.env, **machine.environment), stdout=subprocess.PIPE)
-        assert socket.poll(100000), "it asks"
-        names, asked = session.feed_identities(socket.recv_multipart())
-        session.send(socket, "cellspan_overview_reply", content, parent=session.deserialize(asked), ident=names)
-        told = {one["pid"]: one for one in json.loads(asking.communicate()[0])["notebooks"]}
+        asking = cellspan("ps", "--all", "--json", start=True, **machine.environment)
+        try:
+            assert socket.poll(100000), "it asks"
+            names, asked = session.feed_identities(socket.recv_multipart())
+            session.send(socket, "cellspan_overview_reply", content, parent=session.deserialize(asked), ident=names)
+            told = {one["pid"]: one for one in json.loads(asking.communicate(timeout=100)[0])["notebooks"]}
+        finally:
+            asking.kill()
+            asking.communicate()
     assert told[ann.pid]["status"] == "ok" and error in told[pid]["error"], told[pid]
 
 
 def test_leases_without_number_hide_nobody(cellspan, users, machine):
     ann, bob = users.notebook(ANN, env=machine.environment), users[BOB]
     ann.ok("%%distribute -n 1\n1")
-    plants = """planted = [open(sys.argv[1] + str(k), "w") for k in range(600)]
+    plants = """import resource
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+planted = [open(sys.argv[1] + str(k), "w") for k in range(min(most - 50, 5000))]
 for one in planted:
     fcntl.fcntl(one, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))
 """
