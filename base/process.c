@@ -24,7 +24,8 @@
 #include <sys/syscall.h>
 #endif
 
-#define POLL_MS 20 /* where there is no pidfd */
+#define POLL_MS   20 /* where there is no pidfd */
+#define KILLED_NS (2 * NS_PER_S)
 
 extern char **environ;
 
@@ -302,9 +303,25 @@ static bool ends_in_time(pid_t pid, uint64_t end_ns, int *status)
     pid_t ended;
 
     while ((ended = waitpid(pid, status, WNOHANG)) == 0 && await_fd(fd, end_ns))
-        ;
+        fd_close(
+            &fd); /* where a debugger is told first, the descriptor says too early that it ends */
     fd_close(&fd);
     return ended != 0;
+}
+
+void process_reap(pid_t pid)
+{
+    int status;
+
+    (void)!ends_in_time(pid, clock_now(&clock_system) + KILLED_NS, &status);
+}
+
+void process_end_tree(pid_t pid)
+{
+    if (pid <= 0 || waitpid(pid, NULL, WNOHANG) != 0)
+        return;
+    orphans_kill_tree(pid);
+    process_reap(pid);
 }
 
 int process_answer(pid_t pid, int *from, size_t most, uint64_t end_ns, struct buf *out, int *status)
@@ -312,11 +329,9 @@ int process_answer(pid_t pid, int *from, size_t most, uint64_t end_ns, struct bu
     const bool in_time = read_until(*from, most, end_ns, out);
 
     fd_close(from);
-    if (in_time && ends_in_time(pid, end_ns, status))
+    if (in_time && (pid <= 0 || ends_in_time(pid, end_ns, status)))
         return 0;
-    orphans_kill_tree(pid);
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-        ;
+    process_end_tree(pid);
     errno = ETIMEDOUT;
     return -1;
 }

@@ -82,9 +82,16 @@ pid_t process_start_streams(const struct process_spec *spec, int *in, int *out, 
 
 /* How long a program of others may take for an answer. Python may be on a slow network. */
 #define PROCESS_ANSWER_NS (60 * NS_PER_S)
+/* Waits for a child that has got SIGKILL, but for a short while only: it can't end while it is in a
+ * system call that does not, as one that waits for a file server. */
+void process_reap(pid_t pid);
+/* Kills a child and its descendants, and waits for it so. Does nothing if it is no child of ours,
+ * as one that was waited for: another process may have its number. */
+void process_end_tree(pid_t pid);
 /* Appends what a child of ours writes to `from`, until that is more than `most` bytes, closes
- * `from` and waits for the child's end. Blocks, until end_ns at most: then the child and its
- * descendants are killed, and it returns -1, errno ETIMEDOUT. */
+ * `from` and waits for the child's end. Blocks, until end_ns at most: then process_end_tree() ends
+ * the child, and it returns -1, errno ETIMEDOUT. pid 0: the child was waited for already, and
+ * *status stays as it is. */
 MUST_USE int process_answer(pid_t pid, int *from, size_t most, uint64_t end_ns, struct buf *out,
                             int *status);
 /* Runs a program to its end and appends what it writes to stdout, until that is more than `most`

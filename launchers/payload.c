@@ -2,7 +2,6 @@
 #include "launchers/payload.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,13 +37,18 @@ static void forget_rows(struct payload *p)
 void payload_release(struct payload *p)
 {
     fd_close(&p->out);
-    if (p->pid > 0) {
-        orphans_kill_tree(p->pid); /* it may never answer */
-        (void)waitpid(p->pid, NULL, 0);
-    }
+    process_end_tree(p->pid); /* it may never answer */
     forget_rows(p);
     free(p->program);
     *p = (struct payload)PAYLOAD_INIT;
+}
+
+bool payload_child_ended(struct payload *p, pid_t pid)
+{
+    if (p->pid <= 0 || p->pid != pid)
+        return false;
+    p->pid = 0;
+    return true;
 }
 
 /* ---- what can be sent ---- */

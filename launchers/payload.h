@@ -28,10 +28,10 @@ struct payload_row {
 struct payload {
     const char *python, *agent, *wheels; /* borrowed; wheels: "" for none */
     char *program;                       /* owned: the path of payload.py; NULL: nothing is sent */
-    pid_t pid;                           /* of the Python that lists them; 0: none */
-    int out;                             /* from it; -1: the answer is known */
-    uint64_t until_ns;                   /* how long the answer is waited for */
-    struct payload_row *row;             /* owned */
+    pid_t pid;               /* of the Python that lists them; 0: none, or it has ended */
+    int out;                 /* from it; -1: the answer is known */
+    uint64_t until_ns;       /* how long the answer is waited for */
+    struct payload_row *row; /* owned */
     size_t n;
     char *script; /* owned: the Python program that unpacks it there */
     char *lacks;  /* owned: one whose status is 3 if its Python has not the packages; NULL: none */
@@ -43,6 +43,8 @@ struct payload {
 void payload_release(struct payload *p);
 /* Asks what can be sent, unless the user forbids it (CELLSPAN_INSTALL). agent: its path here. */
 void payload_ask(struct payload *p, const char *agent);
+/* Call it for a child that was waited for. true: it was the program that was asked. */
+bool payload_child_ended(struct payload *p, pid_t pid);
 /* Waits for the answer. false: nothing can be sent, to no machine. */
 bool payload_known(struct payload *p);
 /* Reads the answer; see payload.py. -1: memory is out, or it is none. */

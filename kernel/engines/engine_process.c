@@ -337,7 +337,7 @@ void engine_process_free(struct engine_process *e)
         return;
     if (e->pid > 0 && !(e->ending && engine_process_takes_long(e))) {
         engine_process_signal(e, SIGKILL);
-        (void)waitpid(e->pid, NULL, 0);
+        process_reap(e->pid);
     }
     streams_close(e);
     watch_stop(e->end_timer);

@@ -64,6 +64,6 @@ void local_agent_kill(struct local_agent *l)
         return;
     kill(-l->pid, SIGKILL);
     kill(l->pid, SIGKILL);
-    waitpid(l->pid, NULL, 0);
+    process_reap(l->pid);
     l->pid = 0;
 }

@@ -110,7 +110,7 @@ static void child_ended(void *arg)
     pid_t pid;
 
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-        for (size_t i = 0; i < f->n; i++)
+        for (size_t i = 0; i < f->n && !payload_child_ended(&f->payload, pid); i++)
             if (f->child[i].pid == pid)
                 ssh_child_ended(&f->child[i], status);
             else

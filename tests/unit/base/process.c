@@ -11,6 +11,10 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#endif
 
 #include "base/buf.h"
 #include "tests/unit/tap.h"
@@ -383,6 +387,65 @@ static void who_never_answers_is_ended(void)
     fd_close(&held[0]);
 }
 
+#ifdef __linux__
+/* A debugger has not taken note of its end, so we are not told: as of one that can't end. */
+static pid_t traced(pid_t *tracer)
+{
+    int ready[2];
+    char byte = 0;
+    const pid_t pid = fork();
+
+    if (pid == 0) {
+        (void)prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+        for (;;)
+            pause();
+    }
+    if (pipe(ready) < 0)
+        abort();
+    if ((*tracer = fork()) == 0) {
+        for (unsigned k = 0; k < 100 && !byte; k++) /* until the child lets it */
+            if (ptrace(PTRACE_SEIZE, pid, NULL, NULL) == 0)
+                byte = 1;
+            else
+                usleep(20000);
+        if (write(ready[1], &byte, 1) < 0)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    if (read(ready[0], &byte, 1) != 1)
+        abort();
+    fd_close(&ready[0]);
+    fd_close(&ready[1]);
+    if (byte)
+        return pid;
+    kill(pid, SIGKILL);
+    (void)waitpid(pid, NULL, 0);
+    return 0;
+}
+
+/* Without a limit, this test would hang. */
+static void who_can_not_be_ended_is_not_waited_for(void)
+{
+    struct buf out = BUF_INIT;
+    int from[2], status = -1;
+    pid_t tracer;
+    const pid_t pid = traced(&tracer);
+
+    if (pid == 0)
+        skip("no process may trace another one");
+    else if (pipe(from) == 0) {
+        ok(process_answer(pid, &from[0], 100, 0, &out, &status) < 0 && errno == ETIMEDOUT,
+           "one that gives no answer and can't be ended is left alone");
+        fd_close(&from[1]);
+    }
+    kill(tracer, SIGKILL);
+    ok(waitpid(tracer, NULL, 0) == tracer, "it can end now");
+    ok(pid == 0 || (waitpid(pid, &status, 0) == pid && WTERMSIG(status) == SIGKILL),
+       "as it was told");
+}
+#endif
+
 int main(void)
 {
     a_child_gets_what_it_was_given();
@@ -394,6 +457,9 @@ int main(void)
     a_death_can_be_polled();
     children_die_with_their_parent();
     who_never_answers_is_ended();
+#ifdef __linux__
+    who_can_not_be_ended_is_not_waited_for();
+#endif
     orphans_come_to_who_adopts_them();
     the_start_of_a_file();
     closed_streams_get_null();

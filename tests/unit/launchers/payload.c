@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/process.h"
 #include "launchers/agent_script.h"
 #include "launchers/launcher.h"
 #include "tests/unit/chaos.h"
@@ -501,6 +503,48 @@ static void who_never_answers_is_not_waited_for(void)
     (void)unsetenv("CELLSPAN_PYTHONPATH");
 }
 
+/* A launcher waits for whichever child has ended. */
+static void a_program_that_has_ended_is_not_ended_again(void)
+{
+    const char *const argv[] = { "sh", "-c", "exec 3<&0; cat <&3 & echo $!", NULL };
+    struct process_spec spec = PROCESS_SPEC_INIT;
+    struct payload p = PAYLOAD_INIT;
+    struct err err = { "" };
+    char python[sizeof folder + 16], text[32] = "";
+    int in = -1, out = -1, errs = -1, status;
+    pid_t pid;
+
+    snprintf(python, sizeof python, "%s/answers", folder);
+    (void)setenv("CELLSPAN_HOME_PYTHON", python, 1);
+    (void)setenv("CELLSPAN_PYTHONPATH", folder, 1);
+    prepare("mkdir -p cellspan/_install && touch cellspan/_install/payload.py");
+    prepare("printf '#!/bin/sh\necho \"can testarch " OTHER " 2.0\"; echo script\n' >answers && "
+            "chmod +x answers");
+    payload_ask(&p, AGENT);
+    pid = waitpid(-1, &status, 0);
+    ok(pid > 0 && pid == p.pid && payload_child_ended(&p, pid) && p.pid == 0,
+       "payload.py has ended and was waited for");
+    ok(!payload_child_ended(&p, pid), "which is told once");
+    ok(payload_known(&p), "its answer is there");
+    payload_release(&p);
+    (void)unsetenv("CELLSPAN_HOME_PYTHON");
+    (void)unsetenv("CELLSPAN_PYTHONPATH");
+
+    /* a process that has its number now */
+    spec.argv = argv;
+    pid = process_start_streams(&spec, &in, &out, &errs, &err);
+    if (!ok(pid > 0 && fd_nonblock(out, false) == 0 && read(out, text, sizeof text - 1) > 0 &&
+                waitpid(pid, NULL, 0) == pid,
+            "another process runs"))
+        return;
+    p.pid = (pid_t)strtol(text, NULL, 10);
+    payload_release(&p);
+    ok(write(in, "x", 1) == 1 && read(out, text, 1) == 1 && *text == 'x', "and runs on");
+    fd_close(&in);
+    fd_close(&out);
+    fd_close(&errs);
+}
+
 int main(void)
 {
     struct payload p = PAYLOAD_INIT;
@@ -527,6 +571,7 @@ int main(void)
     packages_come_to_many_tasks();
     files_that_change_meanwhile_are_told();
     who_never_answers_is_not_waited_for();
+    a_program_that_has_ended_is_not_ended_again();
     prepare("cd / && rm -r \"$OLDPWD\"");
     return plan_done();
 }
