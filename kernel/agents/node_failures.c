@@ -29,6 +29,31 @@ static bool is_waited_for(const struct agents *a, const struct node_link *link)
            node_failures_resume_ns(a, link) > a->beat.timeout_ns;
 }
 
+/* ---- sleep ---- */
+
+/* A wait that users were told of, or that its agent has begun as well, does not last longer because
+ * this machine is suspended meanwhile. */
+static void count_sleep(struct node_link *link, uint64_t ns)
+{
+    if (link->node.state != NODE_UP || link->node.leaving || !(link->cut || link->node.shown_away))
+        return;
+    if (link->lost_at_ns)
+        link->lost_at_ns = link->lost_at_ns > ns ? link->lost_at_ns - ns : 1;
+    peer_times_slept(&link->times, ns);
+}
+
+/* Before a wait begins, too: a sleep that is over does not shorten it. */
+static void count_sleep_all(struct agents *a)
+{
+    const uint64_t ns = clock_slept_since(a->out.clock, &a->slept_ns);
+
+    if (!ns)
+        return;
+    log_info("agents", "this machine was suspended for %.1f s", (double)ns / (double)NS_PER_S);
+    for (size_t k = 1; k < a->nodes.n; k++)
+        count_sleep(a->nodes.link[k], ns);
+}
+
 /* ---- nodes ---- */
 
 static void forget_credit(struct agents *a, unsigned node)
@@ -72,6 +97,7 @@ static void cut(struct agents *a, struct node_link *link)
     shut(link);
     if (link->cut) /* the end of the connection was told just now */
         return;
+    count_sleep_all(a); /* before it counts as cut */
     tree_move_node_cut(&a->out, link);
     node_link_cut(link);
     node_failures_expect(a, link);
@@ -123,14 +149,18 @@ void node_failures_lose(struct agents *a, struct node_link *link, const char *wh
 
 void node_failures_expect(struct agents *a, struct node_link *link)
 {
+    const uint64_t now = clock_now(a->out.clock);
     uint64_t at_ns;
 
     if (link->node.state != NODE_UP)
         return;
-    at_ns = clock_now(a->out.clock) + (link->engine_ended                  ? ENDED_NS
-                                       : link->agent_ends && link->resumes ? a->beat.timeout_ns
-                                       : link->cut ? node_failures_resume_ns(a, link)
-                                                   : ENGINE_REPORT_NS);
+    count_sleep_all(a);
+    at_ns = now + (link->engine_ended                  ? ENDED_NS
+                   : link->agent_ends && link->resumes ? a->beat.timeout_ns
+                   : link->cut                         ? node_failures_resume_ns(a, link)
+                                                       : ENGINE_REPORT_NS);
+    if (!link->lost_at_ns)
+        link->ended_ns = now;
     if (!link->lost_at_ns || at_ns < link->lost_at_ns)
         link->lost_at_ns = at_ns;
     /* what is for one that is cut off waits for it */
@@ -291,28 +321,6 @@ static void hear_all(struct agents *a, uint64_t now)
         router_drain(a->listen.remote);
 }
 
-/* A wait that users were told of, or that its agent has begun as well, does not last longer because
- * this machine is suspended meanwhile. */
-static void count_sleep(struct node_link *link, uint64_t ns)
-{
-    if (link->node.state != NODE_UP || link->node.leaving || !(link->cut || link->node.shown_away))
-        return;
-    if (link->lost_at_ns)
-        link->lost_at_ns = link->lost_at_ns > ns ? link->lost_at_ns - ns : 1;
-    peer_times_slept(&link->times, ns);
-}
-
-static void count_sleep_all(struct agents *a)
-{
-    const uint64_t ns = clock_slept_since(a->out.clock, &a->slept_ns);
-
-    if (!ns)
-        return;
-    log_info("agents", "this machine was suspended for %.1f s", (double)ns / (double)NS_PER_S);
-    for (size_t k = 1; k < a->nodes.n; k++)
-        count_sleep(a->nodes.link[k], ns);
-}
-
 static void allow_late_all(struct agents *a, uint64_t late, uint64_t now)
 {
     for (size_t k = 1; k < a->nodes.n; k++) {
@@ -320,8 +328,8 @@ static void allow_late_all(struct agents *a, uint64_t late, uint64_t now)
 
         if (link->node.state != NODE_UP)
             continue;
-        if (link->cut)
-            link->lost_at_ns += late;
+        if (link->cut) /* what was late before its wait began is no part of it */
+            link->lost_at_ns += clock_earlier(late, now - link->ended_ns);
         if (late >= BEAT_SUSPENDED_NS && !link->node.shown_away)
             peer_times_start(&link->times, now);
         else if (meter_moved(&link->meter)) /* a part of a large message */

@@ -59,6 +59,7 @@ struct node_link {
     /* Its connection has ended, and the node is lost at this time. Until then its engine may say
      * why, and its agent may resume. 0: its connection has not ended. */
     uint64_t lost_at_ns;
+    uint64_t ended_ns; /* when that wait began */
     /* the session; not for this machine's agent */
     struct session session;       /* of messages that have a number */
     bool resumes;                 /* its agent can */

@@ -107,6 +107,49 @@ static void the_wait_goes_on_while_this_machine_is_suspended(void)
     stage_close(&s);
 }
 
+/* The same of a kernel that was stopped, as by SIGSTOP, which its clock counts. */
+static void a_stop_does_not_lengthen_a_wait_that_begins_after_it(void)
+{
+    struct stage s;
+    struct peer peer[2];
+    struct keys next[2];
+    const unsigned first = two_up(&s, peer, next);
+
+    stage_still(&s);
+    stage_skip(&s, 1000);
+    s.still_ns += 3600 * NS_PER_S;
+    peer_close(&peer[0]);
+    node_failures_cut(s.agents, node_table_get(&s.agents->nodes, first));
+    stage_skip(&s, 500);
+    ok(!s.n_lost && link_of(&s, first)->lost_at_ns < s.still_ns + 600 * NS_PER_S,
+       "one that is cut off after the kernel was stopped for an hour is not waited for longer");
+    stage_skip(&s, 601000);
+    is_int(s.lost[first], 1, "and lost then");
+    peer_close(&peer[1]);
+    stage_close(&s);
+}
+
+/* When this machine wakes up, it sees first that a connection has ended: that wait begins then. */
+static void a_sleep_does_not_shorten_a_wait_that_begins_after_it(void)
+{
+    struct stage s;
+    struct peer peer[2];
+    struct keys next[2];
+    const unsigned first = two_up(&s, peer, next);
+    const struct node *node = &link_of(&s, first)->node;
+
+    stage_still(&s);
+    s.slept_ns += 3600 * NS_PER_S;
+    cut(&s, &peer[0], first);
+    stage_skip(&s, 500);
+    ok(!s.n_lost && link_of(&s, first)->lost_at_ns >= s.still_ns + 590 * NS_PER_S,
+       "one that is cut off after an hour's sleep is waited for");
+    stage_skip(&s, 62000);
+    ok(s.away[first] == 1 && node->shown_away, "and shown as away later");
+    peer_close(&peer[1]);
+    stage_close(&s);
+}
+
 static void an_engine_knows_earlier_that_one_is_away(void)
 {
     struct stage s;
@@ -263,6 +306,8 @@ int main(void)
     one_that_is_away_is_shown_and_waited_for();
     silence_is_shown_before_it_is_a_loss();
     the_wait_goes_on_while_this_machine_is_suspended();
+    a_sleep_does_not_shorten_a_wait_that_begins_after_it();
+    a_stop_does_not_lengthen_a_wait_that_begins_after_it();
     one_that_is_given_up_is_lost_soon();
     an_engine_knows_earlier_that_one_is_away();
     an_agent_that_ends_is_not_waited_for();
