@@ -13,7 +13,7 @@ import time
 
 import processes
 import pytest
-from client import values
+from client import all_print, values
 from engines import HOST_TOOLS, Hosts, bring_up
 
 UP = 120  # seconds for ranks to come up on two hosts
@@ -156,7 +156,7 @@ def test_an_ssh_that_breaks_loses_nothing_and_an_agent_that_ends_later_is_missed
         before, first = looks(net, "h2"), ssh_of(nb, "h2")
         os.kill(first, signal.SIGKILL)
         assert processes.wait_until(lambda: looks(net, "h2") - before and len(all_ssh(nb, "h2")) == 1, SOON)
-    nb.wait(cell, SOON, lambda: re.search(r"^\[0-3\] begun$", cell.stdout, re.M))
+    nb.wait(cell, SOON, lambda: all_print(cell.stdout, "begun", 4))
     assert "away" not in cell.stderr and "tick 99" in cell.stdout, cell.shown
     assert net.signal("h2", "KILL", "cellspan-agent --connect")
     nb.wait(cell, SOON).assert_error("RankDied")
