@@ -8,12 +8,12 @@
  * only us. The first Ctrl-C sends an interrupt_request, the second one makes the kernel kill
  * ranks that hang, the third one ends everything.
  *
- * While the reader of our output takes nothing, no iopub message is read. Nothing blocks in a
- * write, so signals are served. After a signal, a reader that takes nothing for a while is given
- * up: what it has not read is lost. */
+ * While the reader of our output takes nothing, no iopub message is passed on, and the kernel is
+ * told of none: it sends a few MiB, which wait in this process, and then holds back the ranks.
+ * Nothing blocks in a write, so signals are served. After a signal, a reader that takes nothing for
+ * a while is given up: what it has not read is lost. */
 #include "cli/private.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,6 @@
 #define STUCK_NS    (2 * NS_PER_S)   /* after a signal, until a reader is given up */
 #define DRAIN_NS    (10 * NS_PER_MS) /* between two looks whether all of a dead kernel's was read */
 #define DRAIN_MOST  500u             /* looks in a row that found nothing more */
-#define HELD        32               /* messages of iopub that may wait here for our reader */
 #define KEY_BYTES   32u
 #define INTERRUPTED 130
 
@@ -451,7 +450,7 @@ static int cli_job_start(struct cli_job *j, const struct python_interpreter *pyt
         !(j->drain = loop_timer(j->loop, LOOP_OFF, 0, look, j, err)) ||
         kernel_start(j, python, err) < 0)
         return -1;
-    j->client = client_create(j->loop, &j->connection, CLIENT_ALL, HELD, message, j, err);
+    j->client = client_create(j->loop, &j->connection, CLIENT_ALL, true, message, j, err);
     return j->client ? 0 : -1;
 }
 
@@ -463,8 +462,7 @@ static void cli_job_end(struct cli_job *j)
     input_destroy(j->input);
     if (j->kernel > 0) {
         kernel_kill(j);
-        while (waitpid(j->kernel, NULL, 0) < 0 && errno == EINTR)
-            ;
+        process_reap(j->kernel);
     }
     loop_destroy(j->loop); /* its watches too */
     printer_destroy(j->printer);

@@ -3,6 +3,7 @@
 #include "cli/client.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zmq.h>
@@ -13,7 +14,8 @@
 
 #define FRAMES_PER_TURN 256u
 #define LINGER_MS       500
-#define RECONNECT_MS    5 /* the kernel binds a few milliseconds after we connect */
+#define READ_STEP       (256u << 10) /* the kernel is told when so much more was read */
+#define RECONNECT_MS    5            /* the kernel binds a few milliseconds after we connect */
 
 struct channel_state {
     struct client *client;
@@ -34,8 +36,9 @@ struct client {
     struct refusals refusals;
     struct channel_state channel[CLIENT_CHANNELS];
     void *monitor; /* tells when iopub's connection ends; NULL: it has, or nothing would tell */
-    int held;
-    char *asked; /* owned: msg_id of the last request on shell */
+    bool tells;
+    uint64_t told; /* bytes of iopub; 0: nothing yet */
+    char *asked;   /* owned: msg_id of the last request on shell */
 };
 
 static bool is_ours(const struct client *c, const struct request *m)
@@ -48,6 +51,27 @@ static bool is_ours(const struct client *c, const struct request *m)
     return ours;
 }
 
+/* Which subscriber we are is in our own topic, which every message has: \x01NUMBER\x01. */
+static void tell_read(struct client *c, const struct request *m)
+{
+    const uint64_t bytes = c->channel[CLIENT_IOPUB].inbox.taken;
+    char topic[32], content[96];
+    struct err err = { "" };
+    const struct slice *first;
+    size_t n;
+
+    if (c->told && bytes - c->told < READ_STEP)
+        return;
+    first = request_identity(m, &n);
+    if (n == 0 || first->n == 0 || first->p[0] != '\x01')
+        return;
+    snprintf(topic, sizeof topic, "%.*s", SLICE_ARG(*first));
+    snprintf(content, sizeof content, "{\"subscriber\":%llu,\"bytes\":%llu}",
+             strtoull(topic + 1, NULL, 10), (unsigned long long)bytes);
+    if (client_send(c, CLIENT_CONTROL, CHANNELS_READ, slice_text(content), &err) == 0)
+        c->told = bytes; /* otherwise the next message says it */
+}
+
 static void readable(void *arg)
 {
     struct channel_state *s = arg;
@@ -55,6 +79,8 @@ static void readable(void *arg)
     struct request *m;
 
     while (s->watch && (m = inbox_next(&s->inbox, &budget))) {
+        if (s->channel == CLIENT_IOPUB && s->client->tells)
+            tell_read(s->client, m);
         s->client->f(s->client->arg, s->channel, m, is_ours(s->client, m));
         request_unref(m);
     }
@@ -78,7 +104,7 @@ static int channel_open(struct client *c, enum client_channel channel, const str
         zmq_setsockopt(s->socket, ZMQ_ROUTING_ID, c->id, strlen(c->id)) < 0 ||
         loop_zmq_set(s->socket, ZMQ_RECONNECT_IVL, RECONNECT_MS) < 0 ||
         loop_zmq_set(s->socket, ZMQ_LINGER, LINGER_MS) < 0 ||
-        loop_zmq_set(s->socket, ZMQ_RCVHWM, channel == CLIENT_IOPUB ? c->held : 0) < 0 ||
+        loop_zmq_set(s->socket, ZMQ_RCVHWM, 0) < 0 ||
         (channel == CLIENT_IOPUB && zmq_setsockopt(s->socket, ZMQ_SUBSCRIBE, "", 0) < 0) ||
         (channel == CLIENT_IOPUB &&
          !(c->monitor = monitor_open(c->context, s->socket, ZMQ_EVENT_DISCONNECTED, err))) ||
@@ -89,14 +115,14 @@ static int channel_open(struct client *c, enum client_channel channel, const str
 }
 
 struct client *client_create(struct loop *loop, const struct connection *to, unsigned channels,
-                             int held, client_message_f f, void *arg, struct err *err)
+                             bool tells, client_message_f f, void *arg, struct err *err)
 {
     struct client *c = calloc(1, sizeof *c);
 
     if (!c)
         return err_null(err, "out of memory");
     c->loop = loop;
-    c->held = held;
+    c->tells = tells;
     c->f = f;
     c->arg = arg;
     random_uuid(c->id);

@@ -20,10 +20,10 @@ typedef void (*client_message_f)(void *arg, enum client_channel channel, struct 
 
 #define CLIENT_ALL UINT_MAX
 /* Connects; the kernel may bind later. channels: bits 1u << CLIENT_…, the others are not used.
- * held: at most so many messages of iopub wait here while it is held, and then the kernel is no
- * longer read from; 0: as many as come. */
+ * tells: the kernel is told what was read of iopub, so it loses nothing, and only a few MiB wait
+ * here while it is held. Otherwise as much waits as comes. */
 struct client *client_create(struct loop *loop, const struct connection *c, unsigned channels,
-                             int held, client_message_f f, void *arg, struct err *err);
+                             bool tells, client_message_f f, void *arg, struct err *err);
 void client_destroy(struct client *c); /* NULL is fine; what was sent has half a second to leave */
 /* On any but CLIENT_IOPUB; content is a JSON object as text. */
 MUST_USE int client_send(struct client *c, enum client_channel channel, const char *type,

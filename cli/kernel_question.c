@@ -133,7 +133,7 @@ static void run(struct asked_kernel *q, const struct running_kernel *k, const ch
     if ((q->loop = loop_create(&clock_system, err)) &&
         (q->limit = loop_timer(q->loop, limit_ns, 0, late, q, err)) &&
         (q->client = client_create(q->loop, &connection, type ? 1u << CLIENT_CONTROL : CLIENT_ALL,
-                                   0, message, q, err)) &&
+                                   false, message, q, err)) &&
         (!type || client_send(q->client, CLIENT_CONTROL, type, slice_text(content), err) == 0))
         (void)!loop_run(q->loop, err);
     client_destroy(q->client);

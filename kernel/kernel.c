@@ -249,8 +249,6 @@ static void on_request(void *arg, struct request *r)
 {
     struct kernel *k = arg;
 
-    if (json_is_true(json_object_get(request_content(r), "cellspan_stdin")))
-        channels_keep(k->channels); /* it is `cellspan run`: nobody else shows what it misses */
     if (k->notebook)
         dispatch_request(k->notebook, r);
 }

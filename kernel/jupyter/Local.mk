@@ -20,6 +20,7 @@ check_PROGRAMS += \
 	tests/unit/jupyter/busy.t \
 	tests/unit/jupyter/connection.t \
 	tests/unit/jupyter/channels.t \
+	tests/unit/jupyter/told.t \
 	tests/unit/protocol/jupyter.t
 tests_unit_jupyter_busy_t_SOURCES = tests/unit/jupyter/busy.c
 tests_unit_jupyter_busy_t_LDADD = $(jupyter_test_libs)
@@ -27,6 +28,8 @@ tests_unit_jupyter_connection_t_SOURCES = tests/unit/jupyter/connection.c
 tests_unit_jupyter_connection_t_LDADD = $(jupyter_test_libs)
 tests_unit_jupyter_channels_t_SOURCES = tests/unit/jupyter/channels.c
 tests_unit_jupyter_channels_t_LDADD = $(jupyter_test_libs)
+tests_unit_jupyter_told_t_SOURCES = tests/unit/jupyter/told.c
+tests_unit_jupyter_told_t_LDADD = $(jupyter_test_libs)
 tests_unit_protocol_jupyter_t_SOURCES = tests/unit/protocol/jupyter.c
 tests_unit_protocol_jupyter_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_protocol_jupyter_t_LDADD = $(jupyter_test_libs)

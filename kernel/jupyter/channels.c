@@ -138,11 +138,6 @@ void channels_client(struct channels *ch, long pid)
     waiting_replies_client(ch->waiting, pid);
 }
 
-void channels_keep(struct channels *ch)
-{
-    iopub_keep(ch->iopub);
-}
-
 /* Appends the reply's metadata (an object, or empty) with `started` added as the first member. */
 static int metadata_started(struct buf *out, const struct request *r, struct slice metadata)
 {
@@ -322,6 +317,17 @@ static void connect_answer(struct channels *ch, struct request *r)
     buf_release(&content);
 }
 
+/* A client says so again and again. It is no request: no status is published. */
+static void read_told(struct channels *ch, const struct request *r)
+{
+    const json_t *subscriber = json_object_get(request_content(r), "subscriber");
+    const json_t *bytes = json_object_get(request_content(r), "bytes");
+
+    if (json_is_integer(subscriber) && json_is_integer(bytes))
+        iopub_read(ch->iopub, (unsigned long long)json_integer_value(subscriber),
+                   (uint64_t)json_integer_value(bytes));
+}
+
 /* Answers requests that need no interpreter and no state; passes all others to the callback. */
 static void dispatch(struct channels *ch, struct request *r)
 {
@@ -329,6 +335,10 @@ static void dispatch(struct channels *ch, struct request *r)
     const bool usage = strcmp(type, "usage_request") == 0;
     struct err err = { "" };
 
+    if (request_channel(r) == CHANNEL_CONTROL && strcmp(type, CHANNELS_READ) == 0) {
+        read_told(ch, r);
+        return;
+    }
     if (request_channel(r) == CHANNEL_STDIN || (!usage && strcmp(type, "connect_request") != 0)) {
         ch->on_request(ch->arg, r);
         return;

@@ -62,6 +62,10 @@ MUST_USE int channels_ask(struct channels *ch, const struct request *r, struct s
 /* The last question is not sent any more, if it still waits for that channel. */
 void channels_ask_over(struct channels *ch);
 
+/* On control: how much of iopub a client has read, as {"subscriber", "bytes"}; see iopub_read().
+ * Other clients may lose streams when they read nothing for long. */
+#define CHANNELS_READ "cellspan_read"
+
 /* Above HIGH, programs that print should be stopped; below LOW they may continue. */
 #define CHANNELS_WAITING_HIGH (8u << 20)
 #define CHANNELS_WAITING_LOW  (2u << 20)
@@ -73,9 +77,6 @@ void channels_on_drained(struct channels *ch, loop_f drained, void *arg);
  * much waits until that program has read the output, since it may drop what comes long after the
  * reply. */
 void channels_client(struct channels *ch, long pid);
-/* The clients that are there now lose nothing, also if they read nothing for long: programs that
- * print wait for them. */
-void channels_keep(struct channels *ch);
 /* Reads and passes on every message that has already arrived on shell. Call it before queued cells
  * are aborted, so that these are aborted too. */
 void channels_drain_shell(struct channels *ch);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "kernel/jupyter/out_message.h"
 
 #define FIRST_FRAMES 16u
 
@@ -87,6 +88,7 @@ static int frame_read(struct inbox *in)
         return -1;
     }
     more = zmq_msg_more(&frame);
+    in->taken += zmq_msg_size(&frame) + (more ? 0 : OUT_MESSAGE_ALLOWANCE);
     if (!in->skipping && !part_keep(in, &frame)) {
         in->skipping = true;
         parts_drop(in);

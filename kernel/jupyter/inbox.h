@@ -35,7 +35,8 @@ struct inbox {
     struct refusals *refusals;       /* borrowed */
     zmq_msg_t *part;                 /* owned: frames of the message that is being read */
     size_t n, cap;
-    bool skipping; /* the message has too many frames: the rest is dropped */
+    uint64_t taken; /* bytes of all messages that were read, as OUT_MESSAGE_ALLOWANCE counts them */
+    bool skipping;  /* the message has too many frames: the rest is dropped */
 };
 
 void inbox_init(struct inbox *in, enum channel channel, const char *name, void *socket,

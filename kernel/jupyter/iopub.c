@@ -4,7 +4,11 @@
  * topic of its own, which begins with the topic that it asked for. Each one gets its own message,
  * with its own topic before the real topic; the other frames share their bytes. At most IN_FLIGHT
  * bytes for a subscriber are in libzmq. The rest waits here, and a timer of TICK_NS tries again. A
- * subscriber is gone when libzmq has no receiver for its message. */
+ * subscriber is gone when libzmq has no receiver for its message.
+ *
+ * `cellspan run` tells what it has read (iopub_read()), and is sent no more than it can keep. Its
+ * own socket has no limit: a libzmq that has stopped reading loses what has come when we are
+ * killed. */
 #include "kernel/jupyter/private.h"
 
 #include <errno.h>
@@ -18,7 +22,7 @@
 #include "base/memory.h"
 #include "kernel/jupyter/out_message.h"
 
-#define IN_FLIGHT (4u << 20)
+#define IN_FLIGHT (4u << 20) /* also what one that tells what it has read may have unread */
 /* bytes of streams and displays that wait for a subscriber that does not read */
 #define BULK_MAX ((size_t)4 << 20)
 #define REST_MAX ((size_t)64 << 20) /* the same of all other messages */
@@ -46,8 +50,10 @@ struct subscriber {
     size_t total, marked; /* bytes that were ever for it, and those before the mark */
     size_t held_before;   /* bytes in libzmq at the last check */
     uint64_t progress_ns; /* when data last moved */
+    uint64_t sent, read;  /* bytes that left for it, and those that it says it has read */
+    unsigned long long number;
     bool stuck, gone;
-    bool kept; /* see iopub_keep() */
+    bool kept; /* it says what it has read: programs that print wait for it */
 };
 
 struct iopub {
@@ -64,6 +70,7 @@ struct iopub {
     struct subscriber *only; /* the new one that is being welcomed, or NULL */
     unsigned long long number;
     bool over;
+    bool ending; /* all that waits leaves */
     enum { TICK_OFF, TICK_SLOW, TICK_FAST } pace;
     size_t unread; /* see iopub_unread() */
     uint64_t unread_ns;
@@ -158,10 +165,14 @@ static void put(struct subscriber *s, struct out_message *o)
         trim(s);
 }
 
+static bool takes_more(const struct iopub *p, const struct subscriber *s)
+{
+    return held(s) < IN_FLIGHT && (!s->kept || p->ending || s->sent - s->read < IN_FLIGHT);
+}
+
 static void flush_some(struct iopub *p, struct subscriber *s)
 {
-    for (unsigned i = 0; i < MESSAGES_PER_TURN && s->first && !s->gone && held(s) < IN_FLIGHT;
-         i++) {
+    for (unsigned i = 0; i < MESSAGES_PER_TURN && s->first && !s->gone && takes_more(p, s); i++) {
         struct out_message *o = s->first;
         const int rc = out_message_send(o, p->socket);
 
@@ -169,10 +180,19 @@ static void flush_some(struct iopub *p, struct subscriber *s)
             return;
         if (rc < 0)
             log_error("jupyter", "iopub: a message is lost: %s", zmq_strerror(errno));
+        else
+            s->sent += o->size;
         s->gone = rc == 2;
         s->progress_ns = clock_now(loop_clock(p->loop));
         out_message_destroy(take_at(s, &s->first));
     }
+}
+
+static void reads_again(struct subscriber *s)
+{
+    if (s->stuck)
+        log_warn("jupyter", "iopub: a client reads again");
+    s->stuck = false;
 }
 
 /* Checks whether it reads. After NOT_READING_NS without reading, it no longer slows down the
@@ -187,8 +207,7 @@ static void watch_progress(struct iopub *p, struct subscriber *s)
     if (moved || !s->first)
         s->progress_ns = now;
     if (s->stuck && moved) {
-        s->stuck = false;
-        log_warn("jupyter", "iopub: a client reads again");
+        reads_again(s);
     } else if (!s->stuck && now - s->progress_ns >= NOT_READING_NS) {
         s->stuck = true;
         log_warn("jupyter", "iopub: a client has read nothing for %llu s: %s until it reads again",
@@ -276,6 +295,7 @@ static struct subscriber *subscriber_add(struct iopub *p, struct slice topic)
 {
     struct subscriber *s = calloc(1, sizeof *s);
     const size_t room = topic.n + 32;
+    const unsigned long long number = p->number++;
 
     if (!s || !(s->topic = malloc(room))) {
         free(s);
@@ -285,7 +305,8 @@ static struct subscriber *subscriber_add(struct iopub *p, struct slice topic)
         memcpy(s->topic, topic.p, topic.n);
     s->topic_n = topic.n;
     s->own_n = topic.n +
-               (size_t)snprintf(s->topic + topic.n, room - topic.n, "\x01%llu\x01", p->number++);
+               (size_t)snprintf(s->topic + topic.n, room - topic.n, "\x01%llu\x01", number);
+    s->number = number;
     s->last = &s->first;
     s->progress_ns = clock_now(loop_clock(p->loop));
     atomic_init(&s->tally.bytes, 0);
@@ -478,6 +499,7 @@ void iopub_flush(struct iopub *p, uint64_t limit_ns)
     const struct timespec pause = { 0, (long)TICK_NS };
     const uint64_t until = clock_now(&clock_system) + limit_ns;
 
+    p->ending = true;
     while (flush_all(p) && clock_now(&clock_system) < until)
         nanosleep(&pause, NULL);
 }
@@ -510,10 +532,20 @@ void iopub_release(struct iopub *p)
     free(p);
 }
 
-void iopub_keep(struct iopub *p)
+void iopub_read(struct iopub *p, unsigned long long subscriber, uint64_t bytes)
 {
-    for (struct subscriber *s = p->all; s; s = s->next)
+    for (struct subscriber *s = p->all; s; s = s->next) {
+        if (s->number != subscriber)
+            continue;
         s->kept = true;
+        if (bytes <= s->read || bytes > s->sent)
+            continue;
+        s->read = bytes;
+        reads_again(s);
+        flush_some(p, s);
+        if (s->first && p->pace != TICK_FAST)
+            tick_at(p, TICK_FAST);
+    }
 }
 
 void iopub_on_drained(struct iopub *p, loop_f drained, void *arg)

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALLOWANCE 512u /* bytes for the frames' structs and the small frames */
-
 /* The counted frame: its bytes and their tally. */
 struct counted {
     struct tally *tally;
@@ -61,7 +59,7 @@ static struct out_message *with_room(size_t n)
     struct out_message *o = malloc(sizeof *o + n * sizeof o->part[0]);
 
     if (o)
-        *o = (struct out_message){ .size = ALLOWANCE };
+        *o = (struct out_message){ .size = OUT_MESSAGE_ALLOWANCE };
     return o;
 }
 

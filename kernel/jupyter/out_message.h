@@ -10,6 +10,9 @@
 #include "base/err.h"
 #include "base/slice.h"
 
+/* What a message costs besides its frames, as bytes: their structs and the small frames. */
+#define OUT_MESSAGE_ALLOWANCE 512u
+
 /* The bytes that libzmq holds. Its I/O thread subtracts a message when it begins to write it. Must
  * outlive the context. */
 struct tally {

@@ -117,9 +117,13 @@ enum iopub_bulk { IOPUB_REST, IOPUB_BULK, IOPUB_UPDATE };
  * topic. */
 MUST_USE int iopub_send(struct iopub *p, const struct slice *frame, size_t n, enum iopub_bulk bulk,
                         struct err *err);
-/* Programs that print wait for those who subscribe now, also if one reads nothing for long. */
-void iopub_keep(struct iopub *p);
-/* Sends waiting messages until none is left or the time is over. Blocks. */
+/* A subscriber tells what it has read, and does so from now on. `subscriber` is the number in its
+ * own topic, \x01NUMBER\x01; bytes: of all frames that it has got, and OUT_MESSAGE_ALLOWANCE for
+ * each message. It is sent only what it can keep, and programs that print wait for it, also if it
+ * reads nothing for long. */
+void iopub_read(struct iopub *p, unsigned long long subscriber, uint64_t bytes);
+/* Sends waiting messages until none is left or the time is over, to those that read slowly, too.
+ * Blocks. */
 void iopub_flush(struct iopub *p, uint64_t limit_ns);
 size_t iopub_waiting(const struct iopub *p); /* bytes */
 /* Bytes of streams and displays that a very slow client might still have to read, here or in its

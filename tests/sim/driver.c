@@ -193,7 +193,7 @@ static int open_all(struct driver *d, const struct driver_to *to, struct err *er
         !(d->child = loop_signal(d->loop, SIGCHLD, child_ended, d, err)) ||
         !(d->limit = loop_timer(d->loop, START_S * NS_PER_S, 0, limit_over, d, err)) ||
         kernel_start(d, to, err) < 0 ||
-        !(d->client = client_create(d->loop, &d->connection, CLIENT_ALL, 0, message, d, err)) ||
+        !(d->client = client_create(d->loop, &d->connection, CLIENT_ALL, false, message, d, err)) ||
         loop_run(d->loop, err) < 0)
         return -1;
     return d->welcome ? 0
