@@ -26,6 +26,7 @@ nobase_dist_doc_DATA += README.md LICENSE CHANGELOG.md CONTRIBUTING.md SECURITY.
 	examples/torch_distributor.ipynb examples/torch_distributor_spark.ipynb \
 	examples/jupyterhub/README.md \
 	examples/jupyterhub/one_machine/cellspan.toml \
-	examples/jupyterhub/one_machine/jupyterhub_config.py
+	examples/jupyterhub/one_machine/jupyterhub_config.py \
+	examples/jupyterhub/one_machine/private_network.py
 EXTRA_DIST += docs/images/two_hosts.py docs/images/widgets.py docs/images/panel.py docs/images/debugger.py
 EXTRA_DIST += docs/site docs/mkdocs.yml docs/requirements.txt

@@ -31,21 +31,20 @@ if [ "$2" ]; then
     mkdir -p "$1/python"; mount --bind "$3" "$1/python"
     mount -t tmpfs -o mode=755 tmpfs "$2"; mkdir -p "$3"; mount --move "$1/python" "$3"
 fi
-cd "$1" && exec jupyterhub -f "$1/jupyterhub_config.py"
+cd "$1" && shift 3 && exec "$@"
 """
 CONFIG = """
 load_subconfig({example!r})
 c = get_config()
-c.JupyterHub.spawner_class = "jupyterhub.spawner.LocalProcessSpawner"
 c.JupyterHub.authenticator_class = "dummy"
 c.Authenticator.allow_all = True
 c.JupyterHub.bind_url = "http://127.0.0.1:{port}"
-c.JupyterHub.hub_bind_url = "http://127.0.0.1:{hub}"
+c.JupyterHub.hub_bind_url = c.JupyterHub.hub_connect_url = "http://127.0.0.1:{hub}"
 c.ConfigurableHTTPProxy.api_url = "http://127.0.0.1:{api}"
 c.JupyterHub.services.append({{"name": "tests", "api_token": {token!r}}})
 c.JupyterHub.load_roles.append({{"name": "tests", "services": ["tests"],
                                  "scopes": ["admin:users", "admin:servers", "access:servers", "list:users", "read:hub", "tokens"]}})
-c.Spawner.environment = {{"JUPYTER_PATH": {kernels!r}, {marker!r}: {mark!r}, "JUPYTERHUB_ACTIVITY_INTERVAL": "2"}}
+c.Spawner.environment = {environment!r}
 c.Spawner.start_timeout = c.Spawner.http_timeout = 120
 """
 
@@ -75,7 +74,11 @@ def until(holds, limit=120):
 
 
 class Hub:
-    def __init__(self, example, change=None):
+    """`instead`: lines of configuration, such as for what can't be here. `variables`: of the hub and of its servers."""
+
+    instead, variables = 'c.JupyterHub.spawner_class = "jupyterhub.spawner.LocalProcessSpawner"\n', {}
+
+    def __init__(self, example, change=""):
         self.folder = tempfile.mkdtemp(prefix="cellspan-hub-")
         os.chmod(self.folder, 0o755)
         self.mark, self.token = uuid.uuid4().hex, uuid.uuid4().hex
@@ -84,10 +87,16 @@ class Hub:
         self.session.headers["Authorization"] = "token " + self.token
         self.etc(os.path.join(TOP, "examples", "jupyterhub", example))
         text = CONFIG.format(example=os.path.join(TOP, "examples", "jupyterhub", example, "jupyterhub_config.py"), port=port, hub=free_port(), api=free_port(),
-                             token=self.token, kernels=os.path.join(os.environ["HUB_KERNELS"], "share", "jupyter"), marker=MARKER, mark=self.mark)
+                             token=self.token, environment=dict(self.variables, JUPYTER_PATH=os.path.join(os.environ["HUB_KERNELS"], "share", "jupyter"),
+                                                                JUPYTERHUB_ACTIVITY_INTERVAL="2", **{MARKER: self.mark}))
         with open(os.path.join(self.folder, "jupyterhub_config.py"), "w", encoding="utf-8") as file:
-            file.write(text + (change or ""))
+            file.write(text + self.instead + change)
         self.up()
+
+    def within(self, *command):
+        """The command where the two users exist."""
+        base = os.path.realpath(sys.base_prefix)
+        return ["unshare", "--mount", "sh", "-c", START, "sh", self.folder, closed_above(base), base, *command]
 
     def etc(self, example):
         etc = os.path.join(self.folder, "etc")
@@ -103,11 +112,10 @@ class Hub:
             shutil.copy(os.path.join(example, "cellspan.toml"), etc)
 
     def up(self):
-        base = os.path.realpath(sys.base_prefix)
-        env = dict(os.environ, PATH=os.pathsep.join([os.path.join(os.environ["HUB_VENV"], "bin"), os.environ["HUB_PROXY"], os.environ["PATH"]]))
+        env = dict(os.environ, **self.variables, PATH=os.pathsep.join([os.path.join(os.environ["HUB_VENV"], "bin"), os.environ["HUB_PROXY"], os.environ["PATH"]]))
         env[MARKER] = self.mark
         with open(os.path.join(self.folder, "hub.log"), "ab") as log:
-            self.process = subprocess.Popen(["unshare", "--mount", "sh", "-c", START, "sh", self.folder, closed_above(base), base], env=env,
+            self.process = subprocess.Popen(self.within("jupyterhub", "-f", os.path.join(self.folder, "jupyterhub_config.py")), env=env,
                                             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
         assert until(self.answers), self.log()
 
@@ -126,37 +134,53 @@ class Hub:
         assert answer.ok or not ok, "%s %s: %s %s" % (method, path, answer.status_code, answer.text[:300])
         return answer
 
-    def server(self, user):
-        """Starts the user's server, and a kernel of cellspan's in it."""
+    def server(self, user, name="", **options):
+        """Starts a server of the user's, and a kernel of cellspan's in it."""
         self.ask("POST", "/hub/api/users/" + user, ok=False)
-        if not self.serves(user):
-            self.ask("POST", "/hub/api/users/%s/server" % user)
-        assert until(lambda: self.serves(user)), self.log()
-        return Notebook(self, user, self.ask("POST", "/user/%s/api/kernels" % user, json={"name": "cellspan"}).json()["id"])
+        if not self.serves(user, name):
+            self.ask("POST", self.path(user, name), json={"user_options": options})
+        assert until(lambda: self.serves(user, name)), self.log()
+        at = "/user/%s/%s" % (user, name + "/" if name else "")
+        return Notebook(self, at, self.ask("POST", at + "api/kernels", json={"name": "cellspan"}).json()["id"])
 
-    def serves(self, user):
-        server = self.ask("GET", "/hub/api/users/" + user).json()["servers"].get("")
+    def path(self, user, name):
+        return "/hub/api/users/%s/server%s" % (user, "s/" + name if name else "")
+
+    def serves(self, user, name=""):
+        server = self.ask("GET", "/hub/api/users/" + user).json()["servers"].get(name)
         return bool(server and server["ready"])
 
-    def stop_server(self, user):
-        self.ask("DELETE", "/hub/api/users/%s/server" % user)
+    def stop_server(self, user, name=""):
+        self.ask("DELETE", self.path(user, name))
+
+    def stop_all(self):
+        for user in USERS:
+            for name in self.ask("GET", "/hub/api/users/" + user, ok=False).json().get("servers", ()):
+                self.ask("DELETE", self.path(user, name), ok=False)
+
+    def kill(self):
+        """The hub with its proxy and services, as when their unit of systemd is killed."""
+        for pid in self.processes(0):
+            os.kill(pid, signal.SIGKILL)
+        self.process.wait(60)
+        assert until(lambda: not self.processes(0), 30)
 
     def processes(self, uid=None, word=""):
         """The processes that came of this hub, of this user, with the word in their command line."""
         wanted, found = ("%s=%s" % (MARKER, self.mark)).encode(), []
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
-                with open("/proc/%s/environ" % pid, "rb") as environ, open("/proc/%s/cmdline" % pid, "rb") as command:
-                    if wanted in environ.read().split(b"\0") and word.encode() in command.read() and uid in (None, os.stat("/proc/" + pid).st_uid):
+                with open("/proc/%s/environ" % pid, "rb") as environ, open("/proc/%s/cmdline" % pid, "rb") as command, open("/proc/%s/status" % pid) as status:
+                    whose = int(status.read().split("\nUid:")[1].split()[1])
+                    if wanted in environ.read().split(b"\0") and word.encode() in command.read() and uid in (None, whose):
                         found.append(int(pid))
             except OSError:
                 pass
         return found
 
     def close(self):
-        for user in USERS:
-            if self.process.poll() is None:
-                self.ask("DELETE", "/hub/api/users/%s/server" % user, ok=False)
+        if self.process.poll() is None:
+            self.stop_all()
         self.process.send_signal(signal.SIGTERM)
         try:
             self.process.wait(60)
@@ -170,8 +194,10 @@ class Hub:
 
 
 class Notebook:
-    def __init__(self, hub, user, kernel):
-        self.hub, self.user, self.kernel = hub, user, kernel
+    """A kernel of the server at this path."""
+
+    def __init__(self, hub, at, kernel):
+        self.hub, self.at, self.kernel = hub, at, kernel
 
     def run(self, code, limit=180):
         """What the cell printed and its result, as text; an error fails the test."""
@@ -179,15 +205,20 @@ class Notebook:
         assert status == "ok", text
         return text
 
-    async def executed(self, code, limit):
-        where = "%s/user/%s/api/kernels/%s/channels" % (self.hub.url.replace("http", "ws", 1), self.user, self.kernel)
+    def begin(self, code, word, limit=180):
+        """Leaves when the cell has printed the word, which shows that it runs: nobody hears the rest."""
+        text = asyncio.run(self.executed(code, limit, word))[1]
+        assert word in text, text
+
+    async def executed(self, code, limit, word=None):
+        where = "%s%sapi/kernels/%s/channels" % (self.hub.url.replace("http", "ws", 1), self.at, self.kernel)
         socket = await websocket_connect(HTTPRequest(where, headers={"Authorization": "token " + self.hub.token}))
         sent = uuid.uuid4().hex
-        header = {"msg_id": sent, "msg_type": "execute_request", "username": self.user, "session": uuid.uuid4().hex, "version": "5.3", "date": ""}
+        header = {"msg_id": sent, "msg_type": "execute_request", "username": "", "session": uuid.uuid4().hex, "version": "5.3", "date": ""}
         content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False, "stop_on_error": True}
         await socket.write_message(json.dumps({"header": header, "parent_header": {}, "metadata": {}, "channel": "shell", "buffers": [], "content": content}))
         shown, idle, status, end = [], False, None, time.monotonic() + limit
-        while not (idle and status):
+        while not (idle and status) and not (word and word in "".join(shown)):
             message = json.loads(await asyncio.wait_for(socket.read_message(), max(0.1, end - time.monotonic())))
             kind, content = message["msg_type"], message["content"]
             if message["parent_header"].get("msg_id") != sent:

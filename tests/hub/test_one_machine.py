@@ -45,7 +45,7 @@ def test_systemd_and_pam_get_all_that_is_set(tmp_path, monkeypatch):
     for name, does in {"systemd-run": 'printf "%%s\\n" "$@" >%s/said' % tmp_path, "systemctl": '[ "$1" = --version ] && echo "systemd 252" || exit 3'}.items():
         (tmp_path / name).write_text("#!/bin/sh\n%s\n" % does)
         (tmp_path / name).chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv("PATH", os.pathsep.join([str(tmp_path), os.path.join(os.environ["HUB_VENV"], "bin"), os.environ["PATH"]]))
     monkeypatch.setattr(systemdspawner.systemd, "RUN_ROOT", str(tmp_path))
     for name, gives in {"get_env": {}, "get_args": []}.items():
         monkeypatch.setattr(spawner_class, name, lambda self, gives=gives: gives)
@@ -81,3 +81,21 @@ def test_a_server_that_is_stopped_or_killed_leaves_no_rank(hub):
     (server,) = hub.processes(USERS[ANN], "jupyterhub-singleuser")
     os.kill(server, signal.SIGKILL)
     assert until(lambda: gone(hers), 12) and until(lambda: not hub.processes(USERS[ANN]), 12), hub.processes(USERS[ANN])
+
+
+def test_servers_of_a_hub_that_is_killed_go_on_and_end_as_others():
+    hub = Hub("one_machine")
+    try:
+        ann, bob = hub.server(ANN), hub.server(BOB)
+        hers, his = ranks_of(ann), ranks_of(bob)
+        hub.kill()
+        (server,) = hub.processes(USERS[BOB], "jupyterhub-singleuser")
+        os.kill(server, signal.SIGKILL)
+        assert until(lambda: gone(his), 12) and until(lambda: not hub.processes(USERS[BOB]), 12), hub.processes(USERS[BOB])
+        hub.up()
+        assert until(lambda: hub.serves(ANN)) and not hub.serves(BOB), hub.log()
+        assert ranks_of(ann) == hers
+        hub.stop_server(ANN)
+        assert until(lambda: gone(hers), 12) and until(lambda: not hub.processes(USERS[ANN]), 12), hub.processes(USERS[ANN])
+    finally:
+        assert hub.close() is True
