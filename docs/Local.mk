@@ -19,7 +19,7 @@ nobase_dist_doc_DATA += README.md LICENSE CHANGELOG.md CONTRIBUTING.md SECURITY.
 	docs/launchers.md docs/limits.md docs/machines.md docs/migrating.md docs/names.md docs/reference.md docs/security.md docs/settings.md \
 	docs/troubleshooting.md docs/tutorial.md docs/variables.md \
 	docs/howto/ddp.md docs/howto/resume.md docs/howto/script.md docs/howto/second_machine.md docs/howto/sweep.md \
-	docs/howto/unattended.md docs/howto/jupyterhub.md \
+	docs/howto/unattended.md docs/howto/jupyterhub.md docs/howto/jupyterhub_slurm.md \
 	docs/images/jupyterlab.png docs/images/lab-debugger.png docs/images/lab-panel.png docs/images/lab-two-hosts.png \
 	docs/images/lab-widgets.png \
 	examples/horovod_digits.ipynb examples/lightning_delta_mlflow.ipynb examples/maggy_scalar_field.ipynb \
@@ -27,6 +27,8 @@ nobase_dist_doc_DATA += README.md LICENSE CHANGELOG.md CONTRIBUTING.md SECURITY.
 	examples/jupyterhub/README.md \
 	examples/jupyterhub/one_machine/cellspan.toml \
 	examples/jupyterhub/one_machine/jupyterhub_config.py \
-	examples/jupyterhub/one_machine/private_network.py
+	examples/jupyterhub/one_machine/private_network.py \
+	examples/jupyterhub/slurm/cellspan.toml \
+	examples/jupyterhub/slurm/jupyterhub_config.py
 EXTRA_DIST += docs/images/two_hosts.py docs/images/widgets.py docs/images/panel.py docs/images/debugger.py
 EXTRA_DIST += docs/site docs/mkdocs.yml docs/requirements.txt
