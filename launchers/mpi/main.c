@@ -34,6 +34,7 @@ struct mpi_task {
     char *words;   /* owned: the last line that its agent wrote to stderr; NULL: none */
     bool missing;  /* there is no agent */
     bool failed;   /* that was reported */
+    unsigned ends; /* how many of its two streams have said that the agent has ended */
 };
 
 struct mpi_job {
@@ -45,7 +46,6 @@ struct mpi_job {
     struct mpi_stream {
         int fd;
         struct child_lines lines;
-        child_lines_f f;
         struct watch *watch;
     } stream[2]; /* its stdout and stderr */
     int signo;   /* the last one that mpirun was sent */
@@ -136,6 +136,13 @@ static void agent_ended(struct mpi_job *j, unsigned i, int status)
     fail(j, i, text);
 }
 
+/* The agent's last words are on stderr, what the script says of it on stdout. */
+static void stream_ended(struct mpi_job *j, unsigned i, int status)
+{
+    if (++j->task[i].ends == 2)
+        agent_ended(j, i, status);
+}
+
 static void marked(struct mpi_job *j, unsigned i, const char *line)
 {
     if (text_begins(line, MPI_TASK)) {
@@ -151,7 +158,7 @@ static void marked(struct mpi_job *j, unsigned i, const char *line)
     else if (strcmp(line, SCRIPT_MISSING) == 0)
         j->task[i].missing = true;
     else if (text_begins(line, MPI_ENDED))
-        agent_ended(j, i, (int)strtol(line + strlen(MPI_ENDED), NULL, 10) & 0xff);
+        stream_ended(j, i, (int)strtol(line + strlen(MPI_ENDED), NULL, 10) & 0xff);
 }
 
 /* Text of an agent, or of mpirun: shown in the cell if something fails. */
@@ -172,7 +179,7 @@ static void take_text(struct mpi_job *j, unsigned i, const char *line)
         fprintf(stderr, "%s\n", line);
 }
 
-static void out_line(void *arg, const char *labelled)
+static void take_line(void *arg, const char *labelled)
 {
     unsigned i;
     const char *line = mpi_unlabel(labelled, &i);
@@ -181,14 +188,6 @@ static void out_line(void *arg, const char *labelled)
         marked(arg, i, line + strlen(SCRIPT_MARK));
     else
         take_text(arg, i, line);
-}
-
-static void err_line(void *arg, const char *labelled)
-{
-    unsigned i;
-    const char *line = mpi_unlabel(labelled, &i);
-
-    take_text(arg, i, line);
 }
 
 static void stream_over(struct mpi_stream *s)
@@ -203,7 +202,7 @@ static void stream_ready(void *arg, int fd, unsigned events)
     struct mpi_stream *s = &j->stream[fd == j->stream[1].fd];
 
     (void)events;
-    if (!child_lines_read(&s->lines, fd, s->f, j))
+    if (!child_lines_read(&s->lines, fd, take_line, j))
         stream_over(s);
 }
 
@@ -273,7 +272,7 @@ static void mpirun_ended(struct mpi_job *j, int status)
     for (struct mpi_stream *s = j->stream; s < j->stream + 2; s++) {
         while (s->fd >= 0 && fd_waiting(s->fd))
             stream_ready(j, s->fd, LOOP_READ);
-        child_lines_end(&s->lines, s->f, j);
+        child_lines_end(&s->lines, take_line, j);
     }
     /* MPICH's ends with status 0 at a SIGTERM if the agents do */
     if (!j->asked_to_end) {
@@ -460,8 +459,8 @@ static void release(struct mpi_job *j)
 
 int main(int argc, char **argv)
 {
-    struct mpi_job j = { .stream = { { -1, CHILD_LINES_TEXT, out_line, NULL },
-                                     { -1, CHILD_LINES_TEXT, err_line, NULL } },
+    struct mpi_job j = { .stream = { { -1, CHILD_LINES_TEXT, NULL },
+                                     { -1, CHILD_LINES_TEXT, NULL } },
                          .reasons = WORDS_INIT };
     struct words mpirun = WORDS_INIT;
     struct launch_arguments a;

@@ -5,12 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Each process: says who it is, runs the agent as its child, and says how that ended. The exit
- * status stays 0: at another one an MPI ends all processes. */
+/* Each process: says who it is, runs the agent as its child, and says how that ended: on both
+ * streams, so that all that was written to either has come when both have said it. The exit status
+ * stays 0: at another one an MPI ends all processes. */
 #define PRELUDE                                                                                    \
     "echo \"" SCRIPT_MARK MPI_TASK "${OMPI_COMM_WORLD_RANK:-$PMI_RANK} "                           \
     "${OMPI_COMM_WORLD_SIZE:-$PMI_SIZE} $(uname -n)\"; ("
-#define POSTLUDE "); echo \"" SCRIPT_MARK MPI_ENDED "$?\""
+#define POSTLUDE                                                                                   \
+    "); s=$?; echo \"" SCRIPT_MARK MPI_ENDED "$s\"; echo \"" SCRIPT_MARK MPI_ENDED "$s\" >&2"
 
 enum mpi_kind mpi_kind_of(const char *version)
 {
