@@ -96,7 +96,7 @@ static void message(void *arg, enum client_channel channel, struct request *m, b
         show(q, channel, type, request_content(m));
     } else if (!q->line && channel == CLIENT_CONTROL && strcmp(type, q->reply) == 0) {
         if (!(q->content = json_deep_copy(request_content(m))))
-            (void)err_set(&q->err, "its answer takes too much memory");
+            (void)err_set(&q->err, "it gives an answer that takes too much memory");
         over(q);
     }
 }

@@ -230,7 +230,7 @@ def test_many_that_are_silent_hold_up_only_their_user(cellspan, users, machine, 
 @pytest.mark.parametrize("content, error", [
     ({"x": "y" * (3 << 20)}, "it answers at a length that nobody reads"),
     ({"x": [{}] * 140000}, "it answers at a length that nobody reads"),
-    ({"x": [{}] * 340000}, "its answer takes too much memory"),
+    ({"x": [{}] * 340000}, "it gives an answer that takes too much memory"),
 ], ids=["long", "many values", "more values"])
 def test_an_answer_without_measure_is_not_kept(cellspan, users, machine, fakes, content, error):
     ann, session = users.notebook(ANN, env=machine.environment), Session(key=b"k")

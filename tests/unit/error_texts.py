@@ -163,6 +163,7 @@ DOES = re.compile(
 QUOTES = re.compile(r"(?::|\.|\bbut) (?:%(?:\.\*)?s|\{\})*$")
 # Texts that state a fact, and why there is nothing to do.
 STATES = {
+    "so it is not asked": "a row of ps --all; the process has to change, not who asks",
     "it was restarted, and its agent is gone": "the next cell starts the ranks again",
     ", and its agent is gone": "the next cell starts the ranks again",
     "its agent has ended": "the next cell starts the ranks again",
