@@ -29,6 +29,7 @@ cellspan_launch_slurm_SOURCES = \
 	launchers/slurm/delivery.h launchers/slurm/delivery.c \
 	launchers/slurm/slurm_command.h launchers/slurm/slurm_command.c \
 	launchers/slurm/relays.h launchers/slurm/relays.c launchers/relay_child.c launchers/login_limit.c \
+	launchers/slurm/waiting_job.h launchers/slurm/waiting_job.c \
 	launchers/slurm/job.h launchers/slurm/job.c \
 	launchers/slurm/main.c
 cellspan_launch_slurm_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "launchers/slurm/job.h"
 
-#include <ctype.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,18 +12,13 @@
 #include "launchers/slurm/srun_output.h"
 #include "launchers/slurm/step.h"
 
-#define FIRST_POLL_NS (NS_PER_S / 2)
-#define PAUSE_NS      (2 * NS_PER_S) /* between two questions about the queue; grows to the next: */
-#define PAUSE_MAX_NS  (30 * NS_PER_S)
-#define FLUSH_NS      (2 * NS_PER_S) /* Slurm may give its reason this much later than a task's end */
+#define FLUSH_NS (2 * NS_PER_S) /* Slurm may give its reason this much later than a task's end */
 /* how long agents may take to end after their stdin; then the job is cancelled */
 #define POLITE_NS (8 * NS_PER_S)
 #define STOP_NS   (3 * NS_PER_S)
 #define FATE_MAX  20u
 #define FATE_NS   (300 * NS_PER_MS)
 #define TASKS_MAX 65536u
-
-static void poll_queue(void *arg);
 
 static void set_timer(struct job *j, struct watch **timer, uint64_t ns, loop_f f)
 {
@@ -126,8 +120,7 @@ static void job_known(struct job *j, unsigned long id)
     if (j->id || !id || !j->own)
         return;
     j->id = id;
-    j->pause_ns = PAUSE_NS;
-    set_timer(j, &j->poll, FIRST_POLL_NS, poll_queue);
+    waiting_job_begin(&j->waiting, j->loop, id);
 }
 
 /* Reports Slurm's reason at once. Agents that are up live on for KillWait; others close their
@@ -295,7 +288,7 @@ static void task_up(struct job *j, const char *words)
         return;
     job_known(j, id);
     delivery_step(&j->delivery, id, step);
-    watch_clear(&j->poll);
+    waiting_job_stop(&j->waiting);
     j->task[i].up = true;
     text_replace(&j->task[i].node, node);
     report_node(i, node, 0);
@@ -352,82 +345,19 @@ static void err_ready(void *arg, int fd, unsigned events)
 
 /* ---- the queue ---- */
 
-static void say_queue(struct job *j, const char *state, const char *reason, const char *start)
-{
-    const char *meaning = slurm_reason_meaning(reason);
-    const bool dated = isdigit((unsigned char)*start);
-
-    if (strcmp(state, "PENDING") == 0)
-        report_say("job %lu waits in the queue: %s%s%s%s%s%s", j->id, reason, meaning ? ": " : "",
-                   meaning ? meaning : "", dated ? " (expected to start at " : "",
-                   dated ? start : "", dated ? ")" : "");
-    else if (strcmp(state, "CONFIGURING") == 0)
-        report_say("job %lu has its nodes; they are starting", j->id);
-    else if (strcmp(state, "RUNNING") == 0) {
-        report_say("job %lu runs; its agents are starting", j->id);
-        set_timer(j, &j->late, j->limit_ns, too_late);
-    } else
-        report_say("job %lu: %s: %s", j->id, state, reason);
-}
-
-static void note_state(struct job *j, char *state, char *reason, const char *start)
-{
-    text_replace(&j->state, state);
-    j->pause_ns = PAUSE_NS;
-    *reason++ = '\0';
-    say_queue(j, state, reason, start);
-    if (strcmp(state, "PENDING") == 0 && slurm_reason_hopeless(reason)) {
-        fprintf(stderr, "cellspan-launch-slurm: job %lu can't start as it was asked for: %s\n",
-                j->id, reason);
-        j->failed = true;
-        job_end(j);
-    }
-}
-
-/* The kernel has to know that there is a job, which may wait for long. */
-static void note_no_state(struct job *j)
-{
-    if (j->state)
-        return;
-    text_replace(&j->state, "?");
-    report_say("job %lu: squeue does not answer; it is asked again", j->id);
-}
-
-/* Handles squeue's answer "STATE|REASON|START". Without one, as where Slurm is busy, it is asked
- * again. */
-static void queue_answered(void *arg, const char *line)
+static void runs(void *arg)
 {
     struct job *j = arg;
-    char *copy = strdup(line), *reason = copy ? strchr(copy, '|') : NULL,
-         *start = reason ? strchr(reason + 1, '|') : NULL;
 
-    if (j->pid > 0 && !j->asked_to_end && !count_up(j)) {
-        if (j->pause_ns < PAUSE_MAX_NS)
-            j->pause_ns += j->pause_ns / 2;
-        if (!start)
-            note_no_state(j);
-        else
-            *start++ = '\0';
-        if (start && (!j->state || strcmp(j->state, copy) != 0))
-            note_state(j, copy, reason, start);
-        if (!j->asked_to_end)
-            set_timer(j, &j->poll, j->pause_ns, poll_queue);
-    }
-    free(copy);
+    set_timer(j, &j->late, j->limit_ns, too_late);
 }
 
-static void poll_queue(void *arg)
+static void hopeless(void *arg)
 {
     struct job *j = arg;
-    char id[32];
-    const char *const argv[] = {
-        "squeue", "--noheader", "--jobs", id, "--format", "%T|%r|%S", NULL
-    };
 
-    snprintf(id, sizeof id, "%lu", j->id);
-    if (j->pid > 0 && !slurm_command_busy(&j->command) &&
-        !slurm_command_start(&j->command, j->loop, argv, queue_answered, j))
-        set_timer(j, &j->poll, PAUSE_MAX_NS, poll_queue);
+    j->failed = true;
+    job_end(j);
 }
 
 /* ---- the end ---- */
@@ -479,13 +409,12 @@ static void ask_fate(void *arg);
 static void fate_answered(void *arg, const char *line)
 {
     struct job *j = arg;
-
     const bool known = strchr(line, '|') != NULL;
 
     if (strncmp(line, "COMPLETING", 10) == 0 || strncmp(line, "RUNNING", 7) == 0
             ? ++j->fates < FATE_MAX
             : !known && !j->fates++)
-        set_timer(j, &j->poll, FATE_NS, ask_fate);
+        set_timer(j, &j->fate, FATE_NS, ask_fate);
     else
         conclude(j, known ? line : "");
 }
@@ -513,7 +442,7 @@ void job_ended(struct job *j, int status)
         err_ready(j, j->errs, LOOP_READ);
     child_lines_end(&j->out_lines, out_line, j);
     child_lines_end(&j->err_lines, err_line, j);
-    watch_clear(&j->poll);
+    waiting_job_stop(&j->waiting);
     watch_clear(&j->late);
     watch_clear(&j->flush);
     time_left_release(&j->left);
@@ -555,7 +484,8 @@ void job_end(struct job *j)
     delivery_stop(&j->delivery);
     relays_stop(&j->relays);
     fd_close(&j->in);
-    watch_clear(&j->poll);
+    waiting_job_stop(&j->waiting);
+    watch_clear(&j->fate);
     watch_clear(&j->late);
     watch_clear(&j->flush);
     if (j->pid == 0) /* srun has ended, and only Slurm's reason was missing */
@@ -581,6 +511,9 @@ int job_start(struct job *j, const struct words *argv, struct err *err)
 {
     struct process_spec spec = PROCESS_SPEC_INIT;
 
+    j->waiting.runs = runs;
+    j->waiting.hopeless = hopeless;
+    j->waiting.arg = j;
     spec.argv = (const char *const *)argv->v;
     spec.session = true;
     spec.die_with_parent = true;
@@ -610,7 +543,7 @@ void job_release(struct job *j)
         free(j->task[i].words);
     }
     free(j->task);
-    free(j->state);
+    waiting_job_release(&j->waiting);
     free(j->why);
     buf_release(&j->early);
     child_lines_release(&j->out_lines);

@@ -13,6 +13,7 @@
 #include "launchers/slurm/delivery.h"
 #include "launchers/slurm/relays.h"
 #include "launchers/slurm/slurm_command.h"
+#include "launchers/slurm/waiting_job.h"
 #include "launchers/launcher.h"
 
 struct task {
@@ -36,7 +37,6 @@ struct job {
     unsigned long id;   /* 0: not known yet */
     uint64_t limit_ns;  /* how long the other agents may take after the first is up */
     unsigned kill_wait; /* seconds from Slurm's SIGTERM to SIGKILL; 0: not known */
-    uint64_t pause_ns;  /* between two questions about the queue */
     pid_t pid;          /* srun's; 0: none */
     int status;         /* srun's, when it has ended */
     int signo;          /* the last signal sent to it */
@@ -44,15 +44,15 @@ struct job {
     struct task *task;
     unsigned n;       /* tasks; 0: not known yet */
     unsigned fates;   /* number of questions about the job after srun's end */
-    char *state;      /* the last report about the queue */
     char *why;        /* the last line in which Slurm says why it ended the job */
     struct buf early; /* lines about ends of tasks that came before any task was up */
     struct child_lines out_lines, err_lines;
-    struct slurm_command command;
+    struct waiting_job waiting;
+    struct slurm_command command; /* a question about its end, or scancel */
     struct delivery delivery;
     struct relays relays;
     struct time_left left;
-    struct watch *out_watch, *err_watch, *poll, *late, *flush, *stop;
+    struct watch *out_watch, *err_watch, *fate, *late, *flush, *stop;
 };
 
 MUST_USE int job_start(struct job *j, const struct words *argv, struct err *err);

@@ -257,6 +257,7 @@ int main(int argc, char **argv)
     struct job j = { .in = -1,
                      .out = -1,
                      .errs = -1,
+                     .waiting = WAITING_JOB_INIT,
                      .command = SLURM_QUESTION_INIT,
                      .delivery = DELIVERY_INIT,
                      .left = TIME_LEFT_INIT };

@@ -17,6 +17,7 @@ FOLDERS = ("base", "protocol", "magics", "kernel", "worker", "launchers", "cli")
 CIRCLE = 2  # files, in a folder and over the whole program
 MUTUAL = 2  # pairs of files of a folder that call each other
 CALLERS = 46  # files that call one file; those of base/ may have more
+LINES = 600  # of a file
 SHORT = 35  # files of at most SHORT_LINES lines: what has one caller and no subject of its own stands with its caller
 SHORT_LINES = 60
 RUNS = 2  # of at least RUN_LINES lines that stand in two places of the product and its C tests
@@ -176,6 +177,9 @@ class Tree:
             includes[name] = {other for other in wanted if other in includes}
         return [circle for circle in circles(includes) if len(circle) > 1]
 
+    def long(self):
+        return sorted(name for name in self.text if (TOP / name).read_text(errors="replace").count("\n") > LINES)
+
     def short(self):
         return sorted(name for name in self.sources if (TOP / name).read_text(errors="replace").count("\n") <= SHORT_LINES)
 
@@ -240,6 +244,7 @@ def checks(tree):
     yield "no headers include each other in a circle", tree.included_in_circles()
     many = {name: len(found) for name, found in tree.callers().items() if not name.startswith("base/")}
     yield f"at most {CALLERS} files call one file", [f"{name}: {n}" for name, n in many.items() if n > CALLERS]
+    yield f"a file has at most {LINES} lines", tree.long()
     yield f"at most {SHORT} files have {SHORT_LINES} lines or fewer", tree.short() if len(tree.short()) > SHORT else []
     yield f"at most {RUNS} runs of {RUN_LINES} lines stand twice", tree.runs() if len(tree.runs()) > RUNS else []
     yield f"a struct has at most {FIELDS} fields", [
