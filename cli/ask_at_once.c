@@ -30,7 +30,7 @@ struct asked_process {
 
 /* All that run; poll() wants the descriptors beside each other. */
 struct all_asked {
-    const struct patience *patience;
+    const struct ask_limits *limits;
     struct asked_process of[AT_ONCE];
     struct pollfd fd[AT_ONCE];
     size_t n;
@@ -92,7 +92,7 @@ static int start(struct all_asked *a, struct answer *answer, uint64_t now_ns, st
     }
     answer->begun = true;
     one->answer = answer;
-    one->end_ns = now_ns + a->patience->limit_ns;
+    one->end_ns = now_ns + a->limits->limit_ns;
     a->fd[a->n++] = (struct pollfd){ .fd = ends[0], .events = POLLIN };
     return 0;
 }
@@ -108,7 +108,7 @@ static int take(struct all_asked *a, size_t i)
         return 1;
     if (n <= 0)
         return 0;
-    if (answer->text.n + (size_t)n > a->patience->most) {
+    if (answer->text.n + (size_t)n > a->limits->most) {
         answer->too_long = true;
         return 0;
     }
@@ -191,10 +191,10 @@ static void end(struct all_asked *a)
     free(a->left);
 }
 
-int ask_at_once(struct answer *of, size_t n, const struct patience *p, struct err *err)
+int ask_at_once(struct answer *of, size_t n, const struct ask_limits *p, struct err *err)
 {
     const uint64_t begin_ns = clock_now(&clock_system);
-    struct all_asked a = { .patience = p, .left = calloc(n + 1, sizeof *a.left) };
+    struct all_asked a = { .limits = p, .left = calloc(n + 1, sizeof *a.left) };
     int rc = a.left ? 0 : err_set(err, "out of memory");
 
     for (size_t next = 0; rc == 0 && (next < n || a.n);) {

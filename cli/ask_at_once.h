@@ -20,7 +20,7 @@ struct answer {
 };
 
 /* How much is waited for. */
-struct patience {
+struct ask_limits {
     size_t most;       /* bytes of each answer */
     uint64_t limit_ns; /* for each answer, from its begin on */
     uint64_t begin_ns; /* nothing is begun after so long */
@@ -29,6 +29,6 @@ struct patience {
 /* Fills n answers; the first are begun first. Returns within begin_ns + limit_ns and two seconds,
  * whatever the processes do: one that the system can't end at once is left. -1: memory is out, or
  * no process can be started. The caller releases the texts in any case. */
-MUST_USE int ask_at_once(struct answer *of, size_t n, const struct patience *p, struct err *err);
+MUST_USE int ask_at_once(struct answer *of, size_t n, const struct ask_limits *p, struct err *err);
 
 #endif

@@ -377,7 +377,7 @@ static int take_answers(struct overview *of, const struct kernels *k, const stru
 static int ask_all(struct overview *of, const struct kernels *k, json_t **cards, struct turn *turn,
                    struct answer *answer, struct err *err)
 {
-    const struct patience patience = { ANSWER_MAX, ANSWER_NS + SLACK_NS, BEGIN_NS };
+    const struct ask_limits limits = { ANSWER_MAX, ANSWER_NS + SLACK_NS, BEGIN_NS };
     const size_t first = cards ? 1 : 0;
 
     turns_fill(turn, k, first);
@@ -389,7 +389,7 @@ static int ask_all(struct overview *of, const struct kernels *k, json_t **cards,
                                                                   : ask_for_own,
                                                   .arg = &k->of[turn[i].kernel],
                                                   .text = BUF_INIT };
-    if (ask_at_once(answer, first + k->n, &patience, err) < 0)
+    if (ask_at_once(answer, first + k->n, &limits, err) < 0)
         return -1;
     if (take_answers(of, k, turn, answer, cards != NULL) < 0 ||
         (cards && !(*cards = cards_read(buf_slice(&answer[0].text)))))

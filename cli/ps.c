@@ -92,7 +92,6 @@ static int ps(bool all, bool json, struct err *err)
     if (rc == 0 && all && settings_files_load(&files) < 0) /* the folder of the leases */
         rc = err_set(err, "out of memory");
     settings_files_release(&files);
-
     if (rc == 0 && !(of = overviews_ask(&k, all ? &cards : NULL, err)))
         rc = -1;
     if (rc == 0 && json)

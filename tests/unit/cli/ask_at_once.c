@@ -24,8 +24,8 @@ pid_t waitpid(pid_t pid, int *status, int options)
     return (pid_t)syscall(SYS_wait4, pid, status, options, NULL);
 }
 
-static const struct patience patient = { 1u << 16, 300 * NS_PER_S, 300 * NS_PER_S };
-static const struct patience brief = { 1u << 16, 5 * NS_PER_S, 300 * NS_PER_S };
+static const struct ask_limits patient = { 1u << 16, 300 * NS_PER_S, 300 * NS_PER_S };
+static const struct ask_limits brief = { 1u << 16, 5 * NS_PER_S, 300 * NS_PER_S };
 
 static void says_yes(const void *arg, int fd)
 {
@@ -71,7 +71,7 @@ static bool has_child(void)
 }
 
 /* One that does this, and behind it one that answers. */
-static void beside(void (*f)(const void *, int), const struct patience *p, const char *what)
+static void beside(void (*f)(const void *, int), const struct ask_limits *p, const char *what)
 {
     struct answer a[2] = { { .f = f, .text = BUF_INIT }, { .f = says_yes, .text = BUF_INIT } };
     struct err err = { "" };
@@ -89,7 +89,7 @@ static void beside(void (*f)(const void *, int), const struct patience *p, const
 static void many_that_sleep(void)
 {
     static struct answer a[MANY];
-    const struct patience none = { 16, 300 * NS_PER_S, 0 };
+    const struct ask_limits none = { 16, 300 * NS_PER_S, 0 };
     struct err err = { "" };
 
     for (unsigned i = 0; i < MANY; i++)
