@@ -151,46 +151,52 @@ def test_what_a_script_raises_after_a_signal_is_shown(started):
     assert process.returncode == 128 + signal.SIGTERM
 
 
+def all_printed(started, tmp_path, text):
+    """(the process, its kernel's pid) of a script of this text that has printed all of it while nobody reads: no more leaves the kernel."""
+    process = started(text + "\nopen('all', 'w').close()\nimport time\ntime.sleep(600)")
+    assert processes.wait_until(lambda: is_full(process.stdout.fileno()), LIMIT)
+    kernel, written = kernel_of(process), []
+    assert processes.wait_until((tmp_path / "all").exists, LIMIT)
+
+    def rests():
+        with open("/proc/%d/io" % kernel, encoding="ascii") as file:
+            written.append(file.read().split("wchar: ")[1].split()[0])
+        return len(written) > 10 and len({*written[-10:]}) == 1
+
+    assert processes.wait_until(rests, LIMIT)
+    return process, kernel
+
+
+def end(process, kernel, signo):
+    """(stdout, stderr) of a run whose kernel gets this signal."""
+    os.kill(kernel, signo)
+    assert processes.wait_until(lambda: kernel_of(process) is None, LIMIT)
+    out = process.communicate(timeout=LIMIT)
+    assert process.returncode == 1
+    return out
+
+
+def numbers(out):
+    return [int(line.split()[0]) for line in out.splitlines()]
+
+
 def test_each_of_many_messages_from_a_killed_kernel_is_printed(started, tmp_path):
     """A display is a message of its own."""
-    text = ("from IPython.display import display\nfor i in range(300): display({'text/plain': '%d %s' % (i, 'x' * 5000)}, raw=True)\n"
-            "open('all', 'w').close()\nimport time\ntime.sleep(600)")
-    process = started(text)
-    assert processes.wait_until(lambda: is_full(process.stdout.fileno()), LIMIT)
-    kernel = kernel_of(process)
-    assert processes.wait_until((tmp_path / "all").exists, LIMIT)
-    time.sleep(1)  # for what is on its way
-    os.kill(kernel, signal.SIGKILL)
-    assert processes.wait_until(lambda: kernel_of(process) is None, LIMIT)
-    time.sleep(1)  # for who sees that the connection has ended
-    out = process.communicate(timeout=LIMIT)[0]
-    assert [line.split()[0] for line in out.splitlines()] == [b"%d" % i for i in range(300)] and process.returncode == 1
+    text = "from IPython.display import display\nfor i in range(300): display({'text/plain': '%d %s' % (i, 'x' * 5000)}, raw=True)"
+    assert numbers(end(*all_printed(started, tmp_path, text), signal.SIGKILL)[0]) == list(range(300))
 
 
 def test_a_signal_to_the_kernel_itself_loses_nothing(started, tmp_path):
     """More than the client takes while its reader takes nothing: the kernel sends the rest as it ends."""
-    process = started("for i in range(8_000): print(i, 'x' * 1000)\nopen('all', 'w').close()\nimport time\ntime.sleep(600)")
-    assert processes.wait_until(lambda: is_full(process.stdout.fileno()), LIMIT)
-    kernel = kernel_of(process)
-    assert processes.wait_until((tmp_path / "all").exists, LIMIT)
-    time.sleep(1)  # for what is on its way
-    os.kill(kernel, signal.SIGTERM)
-    assert processes.wait_until(lambda: kernel_of(process) is None, LIMIT)
-    out = process.communicate(timeout=LIMIT)[0]
-    assert [line.split()[0] for line in out.splitlines()] == [b"%d" % i for i in range(8_000)] and process.returncode == 1
+    text = "for i in range(8_000): print(i, 'x' * 1000)"
+    assert numbers(end(*all_printed(started, tmp_path, text), signal.SIGTERM)[0]) == list(range(8_000))
 
 
 def test_what_a_kernel_sent_before_it_was_killed_is_printed(started, tmp_path):
     """Its last output may say why, as of one that the system killed for its memory."""
-    process = started("for i in range(3_000): print(i, 'x' * 1000)\nprint('end', flush=True)\nopen('all', 'w').close()\nimport time\ntime.sleep(600)")
-    assert processes.wait_until(lambda: is_full(process.stdout.fileno()), LIMIT)
-    kernel = kernel_of(process)
-    assert processes.wait_until((tmp_path / "all").exists, LIMIT)
-    time.sleep(1)  # for what is on its way
-    os.kill(kernel, signal.SIGKILL)
-    assert processes.wait_until(lambda: kernel_of(process) is None, LIMIT)
-    out, err = process.communicate(timeout=LIMIT)
-    assert out.splitlines()[-1] == b"end" and b"signal 9" in err and process.returncode == 1
+    text = "for i in range(3_000): print(i, 'x' * 1000)\nprint('end', flush=True)"
+    out, err = end(*all_printed(started, tmp_path, text), signal.SIGKILL)
+    assert out.splitlines()[-1] == b"end" and b"signal 9" in err
 
 
 def test_input_that_is_not_utf8_is_told(started, tmp_path):
