@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/process.h"
 #include "base/runtime.h"
 #include "base/settings.h"
 #include "worker/agent/blobs/transfer_io.h"
@@ -23,6 +24,7 @@ int agent_init(struct agent *a, const struct agent_args *args, struct loop *loop
 
     memset(a, 0, sizeof *a);
     ports_reserved_init(&a->ports);
+    a->workers.nccl.reserved = -1;
     a->args = *args;
     a->kernel.loop = loop;
     a->kernel.node = args->node;
@@ -43,6 +45,7 @@ int agent_init(struct agent *a, const struct agent_args *args, struct loop *loop
         .gpus = a->gpus,
         .folder = args->folder,
         .timer_due_ns = UINT64_MAX,
+        .nccl = { .reserved = -1 },
     };
     if (!(a->transfers = transfer_io_create(&transfers, err)))
         return -1;
@@ -67,6 +70,7 @@ void agent_release(struct agent *a)
     a->gpus = NULL;
     blobs_release(&a->blobs);
     ports_reserved_release(&a->ports);
+    fd_close(&a->workers.nccl.reserved);
     spool_release(&a->spool);
     free(a->read_buf);
     a->read_buf = NULL;

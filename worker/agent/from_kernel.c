@@ -39,11 +39,13 @@ static void on_port(struct agent *a, const struct span *m)
     uint16_t port[PORTS_RESERVED];
     char more[32];
     size_t n = 0;
-    int found;
+    int found, reserved;
 
     while (n < sizeof port / sizeof *port && n <= m->v[F_PORT_PORT].u64 &&
-           (found = port_find(&a->ports, port, n, &err)) >= 0)
+           (found = port_find(&reserved, port, n, &err)) >= 0) {
+        ports_reserved_add(&a->ports, reserved);
         port[n++] = (uint16_t)found;
+    }
     if (n == 0)
         log_error("agent", "%s", err.text);
     answer.v[F_PORT_PORT].u64 = n ? port[0] : 0; /* 0: no port is free */

@@ -95,32 +95,27 @@ static bool reserve(unsigned port, int *fd)
 #endif
 }
 
-static void keep(struct ports_reserved *r, int fd)
+void ports_reserved_add(struct ports_reserved *r, int fd)
 {
-    if (!r) {
-        fd_close(&fd);
-        return;
-    }
     fd_close(&r->fd[r->next]);
     r->fd[r->next] = fd;
     r->next = (r->next + 1) % PORTS_RESERVED;
 }
 
-int port_find(struct ports_reserved *r, const uint16_t *taken, size_t n, struct err *err)
+int port_find(int *reserved, const uint16_t *taken, size_t n, struct err *err)
 {
-    int why = 0, fd = -1;
     unsigned second_choice = 0;
+    int why = 0;
 
+    *reserved = -1;
     for (int i = 0; i < TRIES; i++) {
         const unsigned port = PORT_FIRST + (unsigned)(random_u64() % (PORT_LAST - PORT_FIRST + 1));
 
         if (is_taken(port, taken, n) || (why = try_port((uint16_t)port)) != 0 ||
             (why = try_port((uint16_t)port_for_jax(port))) != 0)
             continue;
-        if (reserve(port, &fd)) {
-            keep(r, fd);
+        if (reserve(port, reserved))
             return (int)port;
-        }
         second_choice = port;
     }
     if (second_choice)

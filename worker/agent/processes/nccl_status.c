@@ -33,7 +33,7 @@ const char *nccl_status_address(struct nccl_port *p)
 
     if (p->address[0] || (set && set[0]))
         return p->address;
-    if ((port = port_find(NULL, NULL, 0, &err)) < 0)
+    if ((port = port_find(&p->reserved, NULL, 0, &err)) < 0)
         log_info("nccl", "%s", err.text);
     else
         snprintf(p->address, sizeof p->address, "localhost:%d", port);

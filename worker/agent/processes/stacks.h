@@ -46,6 +46,7 @@ void stacks_rest(struct worker *w);
 struct nccl_port {
     char address[32]; /* "localhost:PORT"; "": the user chose another, or none is known yet */
     uint64_t cell;    /* the cell of the STACKS for which it was asked last */
+    int reserved;     /* owned: its port's reservation (net/port.h); -1: none */
 };
 
 /* The address, chosen at the first call. By default all processes of a host would use the same
