@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -458,6 +459,19 @@ bool process_age(long pid, uint64_t *ns)
         !boot_time(&now) || now < start * (NS_PER_S / ticks))
         return false;
     *ns = now - start * (NS_PER_S / ticks);
+    return true;
+}
+
+bool process_uid(long pid, uid_t *uid)
+{
+    char path[64], text[4096];
+    const char *line;
+
+    snprintf(path, sizeof path, "/proc/%ld/status", pid);
+    text[file_start(path, text, sizeof text - 1).n] = '\0';
+    if (!(line = strstr(text, "\nUid:")))
+        return false;
+    *uid = (uid_t)strtoul(line + strlen("\nUid:"), NULL, 10);
     return true;
 }
 

@@ -125,6 +125,9 @@ bool process_memory(long pid, uint64_t *bytes);
 bool process_cpu(long pid, uint64_t *ns);
 /* How long ago the process was started. false: the system does not tell. */
 bool process_age(long pid, uint64_t *ns);
+/* Whose process it is: its real user. (The owner of its folder in /proc is root if it may not be
+ * traced, which any user's program can see to.) false: it has ended, or it is not known. */
+bool process_uid(long pid, uid_t *uid);
 /* Has a signal such as SIGSTOP stopped it? false, too: the system does not tell. */
 bool process_is_stopped(long pid);
 /* Sends signo to the process group that pid leads. 0 also if none of it is left. */

@@ -204,21 +204,6 @@ static char *notebook_of(pid_t pid, const char *file)
     return found;
 }
 
-/* Whose process it is. (The owner of its folder in /proc is root if it may not be traced, which any
- * user's program can see to.) false: it has ended. */
-static bool read_uid(pid_t pid, uid_t *uid)
-{
-    char path[64], text[4096];
-    const char *line;
-
-    snprintf(path, sizeof path, "/proc/%ld/status", (long)pid);
-    text[file_start(path, text, sizeof text - 1).n] = '\0';
-    if (!(line = strstr(text, "\nUid:")))
-        return false;
-    *uid = (uid_t)strtoul(line + strlen("\nUid:"), NULL, 10);
-    return true;
-}
-
 /* 1: *k is a kernel; 0: the process is something else; -1: memory is out. */
 static int read_kernel(pid_t pid, bool all, struct running_kernel *k)
 {
@@ -229,7 +214,7 @@ static int read_kernel(pid_t pid, bool all, struct running_kernel *k)
     int rc = 0;
 
     *k = (struct running_kernel){ .pid = pid };
-    if (read_uid(pid, &k->uid) && (all || k->uid == geteuid()) &&
+    if (process_uid(pid, &k->uid) && (all || k->uid == geteuid()) &&
         words_of(pid, "cmdline", &words, &n) < 0)
         return -1;
     if (!words || strcmp(path_name(words), PROGRAM) != 0 || !stat_of(pid, &state, &k->start)) {

@@ -131,22 +131,11 @@ static bool has_lock(const char *path, const struct lease_state *state)
     return false;
 }
 
-/* Whose process it is. (The owner of its folder in /proc is root if it may not be traced.) */
-static json_t *uid_of(long pid)
-{
-    char path[64], text[INFO_MAX + 1];
-    const char *uid;
-
-    snprintf(path, sizeof path, "/proc/%ld/status", pid);
-    text[file_start(path, text, INFO_MAX).n] = '\0';
-    uid = strstr(text, "\nUid:");
-    return uid ? json_integer(strtol(uid + strlen("\nUid:"), NULL, 10)) : json_null();
-}
-
 static int add_holder(struct held_lease *one, long pid)
 {
     char path[64], comm[64];
     json_t *last = json_array_get(one->holders, json_array_size(one->holders) - 1);
+    uid_t uid;
 
     if (json_integer_value(json_object_get(last, "pid")) == pid)
         return 0; /* a script's rank has the lock once more */
@@ -155,7 +144,8 @@ static int add_holder(struct held_lease *one, long pid)
     comm[strcspn(comm, "\n")] = '\0';
     return json_array_append_new(one->holders,
                                  json_pack("{s:I, s:o, s:o*}", "pid", (json_int_t)pid, "uid",
-                                           uid_of(pid), "comm", json_string(comm)));
+                                           process_uid(pid, &uid) ? json_integer(uid) : json_null(),
+                                           "comm", json_string(comm)));
 }
 
 /* The descriptors whose file has the name of a lease are looked at closely: no other is touched. */
