@@ -19,7 +19,8 @@ from jupyter_client.session import Session
 from processes import wait_until
 from test_gpus import Machine, doubles  # noqa: F401  (a fixture)
 
-ANN, BOB = 64001, 64002
+ANN = 200_000 + os.getpid() % 50_000 * 2  # another run of the tests on this machine has other users
+BOB = ANN + 1
 UUID = "GPU-a00%d1234-0000-4000-8000-0123456789ab"
 HOLDS = """
 import fcntl, os, struct, sys, time
