@@ -358,6 +358,7 @@ def test_shutdown_and_restart_let_home_and_ranks_end_as_python_ends(fresh, tmp_p
     nb = fresh()
     nb.ok("import atexit\n_ = atexit.register(open, %r, 'w')" % str(tmp_path / "home"))
     nb.ok("%%%%distribute -n 2\nimport atexit, os\n_ = atexit.register(open, %r + os.environ['RANK'], 'w')" % str(tmp_path / "rank"))
+    nb.km.shutdown_wait_time = 60  # seconds until this client kills the kernel: its 5 are few on a busy machine
     getattr(nb.km, end)()
     nb.until(lambda: len(os.listdir(tmp_path)) == 3, 60)
     assert sorted(os.listdir(tmp_path)) == ["home", "rank0", "rank1"]
