@@ -25,8 +25,20 @@ struct passwd *getpwuid(uid_t uid)
     return NULL;
 }
 
-/* Another notebook's agent: takes the GPU, says so by a byte, and holds it until it is killed. */
-static pid_t other(bool share, const char *what)
+/* Another notebook's agent, as a program of its own: takes the GPU, says so by a byte, and holds it
+ * until it is killed. */
+static _Noreturn void hold(bool share)
+{
+    struct err err = { "" };
+    int lease, folder = lease_folder(&err);
+    const char byte = lease_take(folder, UUID, share, &lease, &err) == LEASE_TAKEN ? 'y' : 'n';
+
+    (void)!write(STDOUT_FILENO, &byte, 1);
+    for (;;)
+        pause();
+}
+
+static pid_t other(bool share, const char *notebook)
 {
     int fd[2];
     char byte = 0;
@@ -35,14 +47,10 @@ static pid_t other(bool share, const char *what)
     if (fd_pipe(fd) < 0)
         return -1;
     if ((pid = fork()) == 0) {
-        struct err err = { "" };
-        int lease, folder = lease_folder(&err);
-        const enum lease_result result = lease_take(folder, UUID, share, what, &lease, &err);
-
-        byte = result == LEASE_TAKEN ? 'y' : 'n';
-        (void)!write(fd[1], &byte, 1);
-        for (;;)
-            pause();
+        setenv("JPY_SESSION_NAME", notebook, 1);
+        dup2(fd[1], STDOUT_FILENO);
+        execl("/proc/self/exe", "lease.t", share ? "share" : "alone", (char *)NULL);
+        _exit(99);
     }
     close(fd[1]);
     (void)!read(fd[0], &byte, 1);
@@ -103,7 +111,7 @@ static void plants_hide_nobody(int folder)
     planted = planted && setrlimit(RLIMIT_NOFILE, &files) == 0;
     for (unsigned i = 0; i < GPUS_MAX + 2; i++) {
         snprintf(name, sizeof name, "GPU-planted-%u", i);
-        planted = lease_take(folder, name, false, "", &fd[i], &err) == LEASE_TAKEN && planted;
+        planted = lease_take(folder, name, false, &fd[i], &err) == LEASE_TAKEN && planted;
     }
     told = lease_holders_list(NULL);
     ok(planted && json_is_true(json_object_get(told, "cut")) &&
@@ -128,7 +136,7 @@ static enum lease_result take(int folder, bool share, int *fd)
 {
     struct err err = { "" };
 
-    return lease_take(folder, UUID, share, "mine.ipynb", fd, &err);
+    return lease_take(folder, UUID, share, fd, &err);
 }
 
 static void death_gives_back(int folder)
@@ -153,6 +161,50 @@ static void death_gives_back(int folder)
     lease_release(&fd);
     ok(!lease_holder(folder, UUID, false, holder), "and back");
     lease_release(&fd);
+}
+
+static void plant(const struct stage *s, const char *text)
+{
+    char path[256];
+    FILE *f;
+
+    snprintf(path, sizeof path, "%s/%s", s->leases, UUID);
+    f = fopen(path, "re+");
+    ok(f && ftruncate(fileno(f), 0) == 0 && fputs(text, f) >= 0 && fclose(f) == 0, "planted: %s",
+       text);
+}
+
+/* Every user may write to the file, and its text may be old. */
+static void what_is_written_is_not_believed(const struct stage *s, int folder)
+{
+    const pid_t pid = other(false, "work/digits.ipynb"), gone = fork();
+    const struct timespec old[2] = { { .tv_sec = 1000000000 }, { .tv_sec = 1000000000 } };
+    char holder[LEASE_HOLDER], text[128], want[128], path[256], user[LEASE_USER], now[LEASE_TIME];
+    const time_t before = time(NULL);
+
+    if (gone == 0)
+        _exit(0);
+    waitpid(gone, NULL, 0);
+    snprintf(path, sizeof path, "%s/%s", s->leases, UUID);
+    snprintf(text, sizeof text, "root, secret.ipynb (pid %ld, since 00:00)", (long)pid);
+    plant(s, text);
+    utimensat(AT_FDCWD, path, old, 0);
+    lease_user(getuid(), user);
+    lease_time(before - 1, now);
+    (void)lease_holder(folder, UUID, false, holder);
+    snprintf(want, sizeof want, "%s, digits.ipynb (pid %ld, since ", user, (long)pid);
+    ok(strncmp(holder, want, strlen(want)) == 0 &&
+           strlen(holder) == strlen(want) + strlen("00:00)"),
+       "the system says who it is, and that it has not run for years: %s (%s)", holder, now);
+    snprintf(text, sizeof text, "ann (pid %ld, since 00:00)", (long)getpid());
+    plant(s, text);
+    (void)lease_holder(folder, UUID, false, holder);
+    is_text(holder, "somebody", "a process of ours that has not got it is not named");
+    snprintf(text, sizeof text, "ann (pid %ld, since 00:00)", (long)gone);
+    plant(s, text);
+    (void)lease_holder(folder, UUID, false, holder);
+    is_text(holder, text, "of one that cannot be seen there is only the text");
+    end(pid);
 }
 
 static void sharing_must_be_asked_for(int folder)
@@ -182,7 +234,7 @@ static void refuses(int folder, const char *name, const char *says)
     struct err err = { "" };
     int fd;
 
-    ok(lease_take(folder, name, false, "", &fd, &err) == LEASE_FAILED && fd < 0 &&
+    ok(lease_take(folder, name, false, &fd, &err) == LEASE_FAILED && fd < 0 &&
            strstr(err.text, says),
        "%s: %s", name, err.text);
 }
@@ -228,7 +280,7 @@ static void traps_are_avoided(const struct stage *s, int folder)
 static int keep(int folder, bool share, int *fd, struct err *err)
 {
     err->text[0] = '\0';
-    return lease_keep(folder, UUID, share, "mine.ipynb", fd, err);
+    return lease_keep(folder, UUID, share, fd, err);
 }
 
 /* As systemd-logind does with what a user has in /dev/shm when he logs out. */
@@ -305,16 +357,20 @@ static void folder_is_checked(const struct stage *s)
     setenv("CELLSPAN_GPU_LEASES", s->leases, 1);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     struct stage s;
     struct err err = { "" };
     int folder;
 
+    if (argc > 1)
+        hold(strcmp(argv[1], "share") == 0);
+    setenv("JPY_SESSION_NAME", "work/mine.ipynb", 1);
     stage_open(&s);
     folder = lease_folder(&err);
     ok(folder >= 0, "the folder is made: %s", err.text);
     death_gives_back(folder);
+    what_is_written_is_not_believed(&s, folder);
     holders_are_listed();
     plants_hide_nobody(folder);
     sharing_must_be_asked_for(folder);

@@ -14,7 +14,7 @@ worker_agent_gpu_libgpu_a_SOURCES = \
 	worker/agent/gpu/gpu.h worker/agent/gpu/gpu.c \
 	worker/agent/gpu/gpu_list.h worker/agent/gpu/gpu_list.c \
 	worker/agent/gpu/nvml_headers.c \
-	worker/agent/gpu/lease.h worker/agent/gpu/lease.c \
+	worker/agent/gpu/lease.h worker/agent/gpu/lease.c worker/agent/gpu/lease_said.c \
 	worker/agent/gpu/inherited_mask.c \
 	worker/agent/gpu/lease_holders.h worker/agent/gpu/lease_holders.c \
 	worker/agent/gpu/nvml.h worker/agent/gpu/nvml.c \

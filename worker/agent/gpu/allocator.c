@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/path.h"
 #include "base/process.h"
 #include "worker/agent/gpu/lease.h"
 
@@ -44,13 +43,6 @@ int allocator_folder(struct gpu_allocator *d, struct err *err)
     if (d->folder < 0)
         d->folder = lease_folder(err);
     return d->folder;
-}
-
-const char *allocator_notebook(void)
-{
-    const char *const path = getenv("JPY_SESSION_NAME");
-
-    return path ? path_name(path) : "";
 }
 
 /* ---- the GPUs of one worker ---- */

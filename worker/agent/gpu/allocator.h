@@ -43,8 +43,6 @@ unsigned allocator_uses(const struct gpu_allocator *d,
                         const char *uuid); /* number of our own workers */
 /* The folder of the leases, or -1. */
 int allocator_folder(struct gpu_allocator *d, struct err *err);
-const char *
-allocator_notebook(void); /* this agent's notebook, for other users to read; "": unknown */
 /* [{"worker", "pid", "who", "gpus"}]. NULL: memory is out. */
 json_t *allocator_workers(const struct gpu_allocator *d, const struct gpu_worker *worker, size_t n);
 json_t *allocation_uuids(const struct allocation *s); /* s may be NULL: an empty list */

@@ -23,7 +23,7 @@ static void keep_one(struct gpu_allocator *d, const struct allocation *s, struct
     struct err err = { "" };
 
     if (allocator_folder(d, &err) >= 0 &&
-        lease_keep(d->folder, h->uuid, s->share, allocator_notebook(), &h->fd, &err) == 0) {
+        lease_keep(d->folder, h->uuid, s->share, &h->fd, &err) == 0) {
         h->lost = false;
         return;
     }
@@ -140,7 +140,7 @@ static enum lease_result add(struct gpu_allocator *d, struct allocation *s, cons
 
     if (!share && allocator_uses(d, one->uuid))
         return LEASE_HELD;
-    result = lease_take(d->folder, one->uuid, share, allocator_notebook(), &h->fd, err);
+    result = lease_take(d->folder, one->uuid, share, &h->fd, err);
     if (result != LEASE_TAKEN)
         return result;
     memcpy(h->uuid, one->uuid, sizeof h->uuid);
@@ -161,10 +161,10 @@ static bool allocation_has(const struct allocation *s, const char *uuid)
  * worker of ours that uses it. */
 static unsigned cost(const struct gpu_allocator *d, const struct gpu *one)
 {
-    char holder[LEASE_HOLDER];
+    struct lease_state state;
     const unsigned uses = allocator_uses(d, one->uuid);
 
-    return 2 * uses + (uses == 0 && lease_holder(d->folder, one->uuid, false, holder) ? 1 : 0);
+    return 2 * uses + (uses == 0 && lease_look(d->folder, one->uuid, false, &state) ? 1 : 0);
 }
 
 /* A process can use only one MIG instance, and no GPU in addition. So a worker that gets several
@@ -224,12 +224,12 @@ static int fill_alone(struct gpu_allocator *d, struct allocation *s, unsigned ea
 
 static unsigned count_free(struct gpu_allocator *d)
 {
-    char holder[LEASE_HOLDER];
+    struct lease_state state;
     unsigned n = 0;
 
     for (size_t i = 0; i < d->gpus.n; i++)
         n += !allocator_uses(d, d->gpus.v[i].uuid) &&
-             !lease_holder(d->folder, d->gpus.v[i].uuid, false, holder);
+             !lease_look(d->folder, d->gpus.v[i].uuid, false, &state);
     return n;
 }
 

@@ -14,7 +14,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,8 +28,7 @@
 #define NAME        "cellspan-gpu"
 #define FILE_MODE   0666
 #define FOLDER_MODE 01777
-#define TRIES       3   /* in case a file is made or removed at the same moment */
-#define USER_SIZE   41u /* bytes of a user's name that are shown */
+#define TRIES       3 /* in case a file is made or removed at the same moment */
 
 /* ---- the folder ---- */
 
@@ -200,48 +198,24 @@ static bool is_named(int folder, const char *uuid, int fd)
            ours.st_dev == named.st_dev && ours.st_ino == named.st_ino;
 }
 
-/* Our user's name, for the file's text. Reads the local file of users, not the system's directory:
- * that may be a server that does not answer, and would block the agent's loop. */
-static void name_user(char out[static USER_SIZE])
-{
-    const char *login = getenv("LOGNAME");
-
-    out[0] = '\0';
-#ifdef __linux__
-    FILE *f = fopen("/etc/passwd", "re");
-    const struct passwd *p;
-
-    while (f && !out[0] && (p = fgetpwent(f)))
-        if (p->pw_uid == geteuid())
-            snprintf(out, USER_SIZE, "%s", p->pw_name);
-    if (f)
-        fclose(f);
-#endif
-    if (!out[0] && login && login[0])
-        snprintf(out, USER_SIZE, "%s", login);
-    else if (!out[0])
-        snprintf(out, USER_SIZE, "user %lu", (unsigned long)geteuid());
-}
-
-static void write_holder(int fd, const char *what)
+static void write_holder(int fd)
 {
     const time_t now = time(NULL);
     struct tm tm;
-    char user[USER_SIZE], text[LEASE_HOLDER], when[16] = "?";
+    char user[LEASE_USER], text[LEASE_HOLDER], when[16] = "?";
     int n;
 
-    name_user(user);
+    lease_user(geteuid(), user);
     if (localtime_r(&now, &tm))
         (void)strftime(when, sizeof when, "%H:%M", &tm);
-    n = snprintf(text, sizeof text, "%s%s%.40s (pid %ld, since %s)", user, what[0] ? ", " : "",
-                 what, (long)getpid(), when);
+    n = snprintf(text, sizeof text, "%s (pid %ld, since %s)", user, (long)getpid(), when);
     /* The text is only for users; if the file system is full, it stays empty. */
     if (ftruncate(fd, 0) == 0)
         (void)!pwrite(fd, text, (size_t)n, 0);
 }
 
-static enum lease_result take_once(int folder, const char *uuid, bool share, const char *what,
-                                   int *fd, struct err *err)
+static enum lease_result take_once(int folder, const char *uuid, bool share, int *fd,
+                                   struct err *err)
 {
     int locked;
 
@@ -255,7 +229,7 @@ static enum lease_result take_once(int folder, const char *uuid, bool share, con
     }
     locked = lock(*fd, share);
     if (locked == 0) {
-        write_holder(*fd, what);
+        write_holder(*fd);
         return LEASE_TAKEN;
     }
     if (share) /* the user asked to share: use the GPU even if somebody holds it exclusively */
@@ -266,8 +240,7 @@ static enum lease_result take_once(int folder, const char *uuid, bool share, con
     return locked < 0 ? LEASE_FAILED : LEASE_HELD;
 }
 
-enum lease_result lease_take(int folder, const char *uuid, bool share, const char *what, int *fd,
-                             struct err *err)
+enum lease_result lease_take(int folder, const char *uuid, bool share, int *fd, struct err *err)
 {
     *fd = -1;
     if (!is_name(uuid)) {
@@ -275,7 +248,7 @@ enum lease_result lease_take(int folder, const char *uuid, bool share, const cha
         return LEASE_FAILED;
     }
     for (int i = 0; i < TRIES; i++) {
-        const enum lease_result result = take_once(folder, uuid, share, what, fd, err);
+        const enum lease_result result = take_once(folder, uuid, share, fd, err);
 
         if (result != LEASE_TAKEN || is_named(folder, uuid, *fd))
             return result;
@@ -289,7 +262,7 @@ enum lease_result lease_take(int folder, const char *uuid, bool share, const cha
     return LEASE_FAILED;
 }
 
-int lease_keep(int folder, const char *uuid, bool share, const char *what, int *fd, struct err *err)
+int lease_keep(int folder, const char *uuid, bool share, int *fd, struct err *err)
 {
     char holder[LEASE_HOLDER];
     int fresh;
@@ -299,7 +272,7 @@ int lease_keep(int folder, const char *uuid, bool share, const char *what, int *
             (void)lock(*fd, true); /* an exclusive holder may be gone now */
         return 0;
     }
-    switch (lease_take(folder, uuid, share, what, &fresh, err)) {
+    switch (lease_take(folder, uuid, share, &fresh, err)) {
     case LEASE_TAKEN:
         lease_release(fd);
         *fd = fresh;
@@ -344,13 +317,4 @@ bool lease_look(int folder, const char *uuid, bool share, struct lease_state *ou
     }
     fd_close(&fd);
     return out->held;
-}
-
-bool lease_holder(int folder, const char *uuid, bool share, char out[static LEASE_HOLDER])
-{
-    struct lease_state state;
-
-    (void)lease_look(folder, uuid, share, &state);
-    memcpy(out, state.said, LEASE_HOLDER);
-    return state.held;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* lease.h - leases: which of all notebooks on a machine has which GPU. There is one lock file for
  * each GPU, in a folder that every user may use. The lock belongs to the open descriptor, so the
- * system releases it when its owner dies. The file's text says who the owner is. */
+ * system releases it when its owner dies. The file's text says which process the owner is. Any user
+ * may read it, so it has nothing that only the owner may know, such as the notebook's name. */
 #ifndef WORKER_AGENT_GPU_LEASE_H
 #define WORKER_AGENT_GPU_LEASE_H
 
@@ -25,15 +26,14 @@ enum lease_result { LEASE_TAKEN, LEASE_HELD, LEASE_FAILED };
 
 /* Takes a GPU: *fd is the lease until it is closed. share: others may hold it, too, and it is taken
  * even if another one holds it exclusively. LEASE_HELD: somebody has it, see lease_holder;
- * LEASE_FAILED: *err says why. what: a text for others, written to the file. */
-MUST_USE enum lease_result lease_take(int folder, const char *uuid, bool share, const char *what,
-                                      int *fd, struct err *err);
+ * LEASE_FAILED: *err says why. */
+MUST_USE enum lease_result lease_take(int folder, const char *uuid, bool share, int *fd,
+                                      struct err *err);
 /* Call it regularly. If the lease's file was removed, takes the lease again: when a user logs out,
  * systemd-logind removes his files from /dev/shm (RemoveIPC), even if another user's agent has
  * locked one. A shared lease of a GPU that somebody held exclusively gets its lock when that one is
  * gone. -1: *err says who has it now, or why it can't be taken; the lease is unchanged. */
-MUST_USE int lease_keep(int folder, const char *uuid, bool share, const char *what, int *fd,
-                        struct err *err);
+MUST_USE int lease_keep(int folder, const char *uuid, bool share, int *fd, struct err *err);
 void lease_release(int *fd); /* fine for -1 */
 
 /* What can be seen of a lease without taking it. */
@@ -48,7 +48,22 @@ struct lease_state {
 /* Fills *out. false: nobody holds it. share: only holders that don't share it count. Our own leases
  * count, too. */
 bool lease_look(int folder, const char *uuid, bool share, struct lease_state *out);
-/* Who holds it now: "alice (pid 4711, since 14:03)". false: nobody. As lease_look(). */
+
+/* ---- lease_said.c ---- */
+/* Who holds it now: "alice (pid 4711, since 14:03)", or "alice, digits.ipynb (pid …)" for alice and
+ * root. The system says whose process that is, and which notebook. false: nobody. As lease_look().
+ */
 bool lease_holder(int folder, const char *uuid, bool share, char out[static LEASE_HOLDER]);
+/* The name of the notebook of a process: its own, one of the same user's, or, for root, anybody's.
+ * false: it is not known, or not for us. */
+#define LEASE_NOTEBOOK 41u
+bool lease_notebook(long pid, char out[static LEASE_NOTEBOOK]);
+/* "14:03"; with the day if that is another one than today. Not in the future. */
+#define LEASE_TIME 24u
+void lease_time(time_t since, char out[static LEASE_TIME]);
+/* The name of a user, from the local file of users: what the system asks may be a server that does
+ * not answer, and would block the agent's loop. */
+#define LEASE_USER 41u
+void lease_user(uid_t uid, char out[static LEASE_USER]);
 
 #endif

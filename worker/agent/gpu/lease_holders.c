@@ -174,6 +174,19 @@ static int look_at(const struct all_held *all, long pid)
     return rc;
 }
 
+bool lease_holders_has(long pid, const char *uuid, const struct lease_state *state)
+{
+    struct held_lease one = { .state = *state, .holders = json_array() };
+    const struct all_held all = { &one, 1, false };
+    bool has = false;
+
+    snprintf(one.uuid, sizeof one.uuid, "%s", uuid);
+    if (one.holders && look_at(&all, pid) == 0)
+        has = json_array_size(one.holders) > 0;
+    json_decref(one.holders);
+    return has;
+}
+
 static int find_holders(const struct all_held *all)
 {
     DIR *dir = all->n ? opendir("/proc") : NULL;

@@ -5,8 +5,11 @@
 #define WORKER_AGENT_GPU_LEASE_HOLDERS_H
 
 #include <jansson.h>
+#include <stdbool.h>
 
 #include "base/err.h"
+
+struct lease_state;
 
 /* {"leases": {uuid: {"said", "since", "holders": [{"pid", "uid", "comm"}]}}, "cut", "why"}: those
  * that somebody holds. gpus: an array of objects with "uuid", whose leases are looked at; NULL: all
@@ -16,5 +19,7 @@
  * system says, which nobody can plant; of processes that we may not look at, none. why: null, or
  * why there is nothing. NULL: memory is out. */
 json_t *lease_holders_list(const json_t *gpus);
+/* Has this process a lock on the file of the lease? false, too: we may not look at the process. */
+bool lease_holders_has(long pid, const char *uuid, const struct lease_state *state);
 
 #endif
