@@ -14,6 +14,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -196,6 +197,27 @@ static bool is_named(int folder, const char *uuid, int fd)
 
     return fstat(fd, &ours) == 0 && fstatat(folder, uuid, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
            ours.st_dev == named.st_dev && ours.st_ino == named.st_ino;
+}
+
+void lease_user(uid_t uid, char out[static LEASE_USER])
+{
+    const char *login = uid == geteuid() ? getenv("LOGNAME") : NULL;
+
+    out[0] = '\0';
+#ifdef __linux__
+    FILE *f = fopen("/etc/passwd", "re");
+    const struct passwd *p;
+
+    while (f && !out[0] && (p = fgetpwent(f)))
+        if (p->pw_uid == uid)
+            snprintf(out, LEASE_USER, "%s", p->pw_name);
+    if (f)
+        fclose(f);
+#endif
+    if (!out[0] && login && login[0])
+        snprintf(out, LEASE_USER, "%s", login);
+    else if (!out[0])
+        snprintf(out, LEASE_USER, "user %lu", (unsigned long)uid);
 }
 
 static void write_holder(int fd)

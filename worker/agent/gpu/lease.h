@@ -49,6 +49,11 @@ struct lease_state {
  * count, too. */
 bool lease_look(int folder, const char *uuid, bool share, struct lease_state *out);
 
+/* The name of a user, from the local file of users: what the system asks may be a server that does
+ * not answer, and would block the agent's loop. */
+#define LEASE_USER 41u
+void lease_user(uid_t uid, char out[static LEASE_USER]);
+
 /* ---- lease_said.c ---- */
 /* Who holds it now: "alice (pid 4711, since 14:03)", or "alice, digits.ipynb (pid …)" for alice and
  * root. The system says whose process that is, and which notebook. false: nobody. As lease_look().
@@ -61,9 +66,4 @@ bool lease_notebook(long pid, char out[static LEASE_NOTEBOOK]);
 /* "14:03"; with the day if that is another one than today. Not in the future. */
 #define LEASE_TIME 24u
 void lease_time(time_t since, char out[static LEASE_TIME]);
-/* The name of a user, from the local file of users: what the system asks may be a server that does
- * not answer, and would block the agent's loop. */
-#define LEASE_USER 41u
-void lease_user(uid_t uid, char out[static LEASE_USER]);
-
 #endif

@@ -3,11 +3,7 @@
  * lease names a process, and any user may have written that. Whose process it is, since when, and
  * which notebook, the system says. It gives the environment of a process, which has the notebook's
  * name, to its own user and to root only. */
-#ifdef __linux__
-#define _GNU_SOURCE
-#endif
 #include <ctype.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,27 +15,6 @@
 #include "worker/agent/gpu/lease_holders.h"
 
 #define ENVIRONMENT_MAX (256u << 10) /* bytes of a process's environment that are read */
-
-void lease_user(uid_t uid, char out[static LEASE_USER])
-{
-    const char *login = uid == geteuid() ? getenv("LOGNAME") : NULL;
-
-    out[0] = '\0';
-#ifdef __linux__
-    FILE *f = fopen("/etc/passwd", "re");
-    const struct passwd *p;
-
-    while (f && !out[0] && (p = fgetpwent(f)))
-        if (p->pw_uid == uid)
-            snprintf(out, LEASE_USER, "%s", p->pw_name);
-    if (f)
-        fclose(f);
-#endif
-    if (!out[0] && login && login[0])
-        snprintf(out, LEASE_USER, "%s", login);
-    else if (!out[0])
-        snprintf(out, LEASE_USER, "user %lu", (unsigned long)uid);
-}
 
 void lease_time(time_t since, char out[static LEASE_TIME])
 {
