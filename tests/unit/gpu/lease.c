@@ -277,7 +277,7 @@ static void traps_are_avoided(const struct stage *s, int folder)
     }
 }
 
-static int keep(int folder, bool share, int *fd, struct err *err)
+static enum lease_result keep(int folder, bool share, int *fd, struct err *err)
 {
     err->text[0] = '\0';
     return lease_keep(folder, UUID, share, fd, err);
@@ -292,18 +292,19 @@ static void removed_files_are_replaced(int folder)
     pid_t pid;
     int fd, second;
 
-    ok(take(folder, false, &fd) == LEASE_TAKEN && keep(folder, false, &fd, &err) == 0,
+    ok(take(folder, false, &fd) == LEASE_TAKEN && keep(folder, false, &fd, &err) == LEASE_TAKEN,
        "a lease is looked after");
-    ok(unlinkat(folder, UUID, 0) == 0 && keep(folder, false, &fd, &err) == 0 &&
+    ok(unlinkat(folder, UUID, 0) == 0 && keep(folder, false, &fd, &err) == LEASE_TAKEN &&
            take(folder, false, &second) == LEASE_HELD && lease_holder(folder, UUID, false, holder),
        "its file was removed: it is there again, and keeps others away: %s", err.text);
     ok(unlinkat(folder, UUID, 0) == 0, "once more");
     pid = other(false, "digits.ipynb");
     snprintf(want, sizeof want, "digits.ipynb (pid %ld, since ", (long)pid);
-    ok(keep(folder, false, &fd, &err) < 0 && fd >= 0 && strstr(err.text, want),
-       "who was faster is named: %s", err.text);
+    ok(keep(folder, false, &fd, &err) == LEASE_HELD && fd >= 0 &&
+           lease_holder(folder, UUID, false, holder) && strstr(holder, want),
+       "who was faster is known: %s", holder);
     end(pid);
-    ok(keep(folder, false, &fd, &err) == 0 && take(folder, false, &second) == LEASE_HELD,
+    ok(keep(folder, false, &fd, &err) == LEASE_TAKEN && take(folder, false, &second) == LEASE_HELD,
        "and followed");
     lease_release(&fd);
 
@@ -318,10 +319,10 @@ static void who_shares_gets_a_lock_later(int folder)
     struct err err;
     int fd, second;
 
-    ok(take(folder, true, &fd) == LEASE_TAKEN && keep(folder, true, &fd, &err) == 0,
+    ok(take(folder, true, &fd) == LEASE_TAKEN && keep(folder, true, &fd, &err) == LEASE_TAKEN,
        "what another one holds is shared");
     end(pid);
-    ok(!lease_holder(folder, UUID, false, holder) && keep(folder, true, &fd, &err) == 0 &&
+    ok(!lease_holder(folder, UUID, false, holder) && keep(folder, true, &fd, &err) == LEASE_TAKEN &&
            lease_holder(folder, UUID, false, holder) && take(folder, false, &second) == LEASE_HELD,
        "once that one is gone, nobody else can have it alone");
     lease_release(&fd);

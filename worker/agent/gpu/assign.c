@@ -20,14 +20,21 @@
 
 static void keep_one(struct gpu_allocator *d, const struct allocation *s, struct hold *h)
 {
+    enum lease_result result = LEASE_FAILED;
+    char holder[LEASE_HOLDER];
     struct err err = { "" };
 
-    if (allocator_folder(d, &err) >= 0 &&
-        lease_keep(d->folder, h->uuid, s->share, &h->fd, &err) == 0) {
+    if (allocator_folder(d, &err) >= 0)
+        result = lease_keep(d->folder, h->uuid, s->share, &h->fd, &err);
+    if (result == LEASE_TAKEN) {
         h->lost = false;
         return;
     }
-    if (!h->lost)
+    if (!h->lost && result == LEASE_HELD)
+        log_error("gpu", "the lease of %s is lost: %s has taken it, for its lock file was removed",
+                  h->uuid,
+                  lease_holder(d->folder, h->uuid, s->share, holder) ? holder : "somebody");
+    else if (!h->lost)
         log_error("gpu", "the lease of %s is lost: %s", h->uuid, err.text);
     h->lost = true;
 }

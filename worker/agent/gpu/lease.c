@@ -284,28 +284,21 @@ enum lease_result lease_take(int folder, const char *uuid, bool share, int *fd, 
     return LEASE_FAILED;
 }
 
-int lease_keep(int folder, const char *uuid, bool share, int *fd, struct err *err)
+enum lease_result lease_keep(int folder, const char *uuid, bool share, int *fd, struct err *err)
 {
-    char holder[LEASE_HOLDER];
+    enum lease_result result;
     int fresh;
 
     if (is_named(folder, uuid, *fd)) {
         if (share)
             (void)lock(*fd, true); /* an exclusive holder may be gone now */
-        return 0;
+        return LEASE_TAKEN;
     }
-    switch (lease_take(folder, uuid, share, &fresh, err)) {
-    case LEASE_TAKEN:
+    if ((result = lease_take(folder, uuid, share, &fresh, err)) == LEASE_TAKEN) {
         lease_release(fd);
         *fd = fresh;
-        return 0;
-    case LEASE_HELD:
-        return err_set(err, "%s has taken it, for its lock file was removed",
-                       lease_holder(folder, uuid, share, holder) ? holder : "somebody");
-    case LEASE_FAILED:
-        break;
     }
-    return -1;
+    return result;
 }
 
 void lease_release(int *fd)

@@ -32,8 +32,9 @@ MUST_USE enum lease_result lease_take(int folder, const char *uuid, bool share, 
 /* Call it regularly. If the lease's file was removed, takes the lease again: when a user logs out,
  * systemd-logind removes his files from /dev/shm (RemoveIPC), even if another user's agent has
  * locked one. A shared lease of a GPU that somebody held exclusively gets its lock when that one is
- * gone. -1: *err says who has it now, or why it can't be taken; the lease is unchanged. */
-MUST_USE int lease_keep(int folder, const char *uuid, bool share, int *fd, struct err *err);
+ * gone. LEASE_HELD, LEASE_FAILED: as lease_take(), and the lease is unchanged. */
+MUST_USE enum lease_result lease_keep(int folder, const char *uuid, bool share, int *fd,
+                                      struct err *err);
 void lease_release(int *fd); /* fine for -1 */
 
 /* What can be seen of a lease without taking it. */
