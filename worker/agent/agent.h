@@ -31,7 +31,7 @@ struct agent {
     struct transfer_io *transfers; /* blobs on their way from and to other nodes */
     struct ports_reserved ports;
     struct oom oom;
-    struct gpu_allocator *gpus;
+    struct gpu_allocations *gpus;
     struct spool spool;        /* what workers printed lately */
     struct path_probes probes; /* questions whether paths of the notebook's machine exist here */
     /* owned: the folder of the cellspan package; NULL: not known, so Python has to find it */

@@ -285,19 +285,19 @@ int packet_take_blob(struct packet *p)
 
 /* ---- gpu/: a node without GPUs ---- */
 
-bool gpu_likely(const struct gpu_allocator *d)
+bool gpu_likely(const struct gpu_allocations *d)
 {
     (void)d;
     return false;
 }
 
-bool gpu_has(const struct gpu_allocator *d, uint32_t worker)
+bool gpu_has(const struct gpu_allocations *d, uint32_t worker)
 {
     (void)d, (void)worker;
     return false;
 }
 
-int gpu_query(struct gpu_allocator *d, gpu_known_f f, void *arg, struct err *err)
+int gpu_query(struct gpu_allocations *d, gpu_known_f f, void *arg, struct err *err)
 {
     (void)d, (void)err;
     sim->looked = f;
@@ -305,62 +305,62 @@ int gpu_query(struct gpu_allocator *d, gpu_known_f f, void *arg, struct err *err
     return 0;
 }
 
-int gpu_take(struct gpu_allocator *d, const uint32_t *worker, size_t n, unsigned each, bool share,
+int gpu_take(struct gpu_allocations *d, const uint32_t *worker, size_t n, unsigned each, bool share,
              struct err *err)
 {
     (void)d, (void)worker, (void)n, (void)share;
     return each ? err_set(err, "there is no GPU") : 0;
 }
 
-int gpu_lend(struct gpu_allocator *d, uint32_t of, uint32_t worker, struct err *err)
+int gpu_lend(struct gpu_allocations *d, uint32_t of, uint32_t worker, struct err *err)
 {
     (void)d, (void)of, (void)worker, (void)err;
     return 0;
 }
 
-void gpu_release(struct gpu_allocator *d, uint32_t worker)
+void gpu_release(struct gpu_allocations *d, uint32_t worker)
 {
     (void)d, (void)worker;
 }
 
-void gpu_hide_others(struct gpu_allocator *d, uint32_t worker)
+void gpu_hide_others(struct gpu_allocations *d, uint32_t worker)
 {
     (void)d, (void)worker;
 }
 
-int gpu_visible(const struct gpu_allocator *d, uint32_t worker, const uint32_t *mate, size_t n,
+int gpu_visible(const struct gpu_allocations *d, uint32_t worker, const uint32_t *mate, size_t n,
                 struct buf *visible, struct buf *own)
 {
     (void)d, (void)worker, (void)mate, (void)n, (void)visible, (void)own;
     return 0;
 }
 
-void gpu_bind(struct gpu_allocator *d, uint32_t worker, pid_t pid)
+void gpu_bind(struct gpu_allocations *d, uint32_t worker, pid_t pid)
 {
     (void)d, (void)worker, (void)pid;
 }
 
-void gpu_list(struct gpu_allocator *d, gpu_json_f f, void *arg)
+void gpu_list(struct gpu_allocations *d, gpu_json_f f, void *arg)
 {
     (void)d;
     f(arg, slice_text("{}"));
 }
 
-void gpu_gauges(struct gpu_allocator *d, const struct gpu_worker *worker, size_t n, gpu_json_f f,
+void gpu_gauges(struct gpu_allocations *d, const struct gpu_worker *worker, size_t n, gpu_json_f f,
                 void *arg)
 {
     (void)d, (void)worker, (void)n;
     f(arg, slice_text("{}"));
 }
 
-void gpu_death_report(struct gpu_allocator *d, uint32_t worker, struct slice said,
+void gpu_death_report(struct gpu_allocations *d, uint32_t worker, struct slice said,
                       const struct gpu_worker *others, size_t n, gpu_text_f f, void *arg)
 {
     (void)d, (void)worker, (void)said, (void)others, (void)n;
     f(arg, "");
 }
 
-void gpu_full(struct gpu_allocator *d, uint32_t worker, const struct gpu_worker *all, size_t n,
+void gpu_full(struct gpu_allocations *d, uint32_t worker, const struct gpu_worker *all, size_t n,
               gpu_text_f f, void *arg)
 {
     (void)d, (void)worker, (void)all, (void)n;

@@ -3,17 +3,17 @@ GPU_TEST_LIBS = worker/agent/gpu/libgpu.a worker/collective/libcollective.a base
 EXTRA_DIST += tests/unit/gpu/stage.h
 check_PROGRAMS += \
 	tests/unit/gpu/cuda_devices.t \
-	tests/unit/gpu/allocator.t \
+	tests/unit/gpu/allocations.t \
 	tests/unit/gpu/driver.t \
 	tests/unit/gpu/lease.t \
 	tests/unit/gpu/inherited_mask.t \
 	tests/unit/gpu/gpu_errors.t
 tests_unit_gpu_cuda_devices_t_SOURCES = tests/unit/gpu/cuda_devices.c
 tests_unit_gpu_cuda_devices_t_LDADD = $(GPU_TEST_LIBS)
-tests_unit_gpu_allocator_t_SOURCES = tests/unit/gpu/allocator.c
-tests_unit_gpu_allocator_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
-tests_unit_gpu_allocator_t_LDFLAGS = $(CHAOS_LINK)
-tests_unit_gpu_allocator_t_LDADD = $(GPU_TEST_LIBS)
+tests_unit_gpu_allocations_t_SOURCES = tests/unit/gpu/allocations.c
+tests_unit_gpu_allocations_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
+tests_unit_gpu_allocations_t_LDFLAGS = $(CHAOS_LINK)
+tests_unit_gpu_allocations_t_LDADD = $(GPU_TEST_LIBS)
 tests_unit_gpu_driver_t_SOURCES = tests/unit/gpu/driver.c
 tests_unit_gpu_driver_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_gpu_driver_t_LDADD = $(GPU_TEST_LIBS)

@@ -8,7 +8,7 @@ worker_agent_gpu_libgpu_a_SOURCES = \
 	worker/agent/gpu/death_report.c \
 	worker/agent/gpu/probe.h worker/agent/gpu/probe_client.h worker/agent/gpu/probe_client.c \
 	worker/agent/gpu/gpu_processes.c \
-	worker/agent/gpu/allocator.h worker/agent/gpu/allocator.c \
+	worker/agent/gpu/allocations.h worker/agent/gpu/allocations.c \
 	worker/agent/gpu/driver.h worker/agent/gpu/driver.c \
 	worker/agent/gpu/events.c \
 	worker/agent/gpu/gpu.h worker/agent/gpu/gpu.c \

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* affinity.c - binds a rank to the processors near its GPU (declared in allocator.h). */
+/* affinity.c - binds a rank to the processors near its GPU (declared in allocations.h). */
 #ifdef __linux__
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <sched.h>
 #endif
-#include "worker/agent/gpu/allocator.h"
+#include "worker/agent/gpu/allocations.h"
 
 #include <errno.h>
 #include <stdio.h>

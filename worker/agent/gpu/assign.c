@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "worker/agent/gpu/allocator.h"
+#include "worker/agent/gpu/allocations.h"
 #include "worker/agent/gpu/gpu_errors.h"
 #include "worker/agent/gpu/lease.h"
 
@@ -18,13 +18,13 @@
 
 /* ---- the leases are checked regularly, as long as there are any ---- */
 
-static void keep_one(struct gpu_allocator *d, const struct allocation *s, struct hold *h)
+static void keep_one(struct gpu_allocations *d, const struct allocation *s, struct hold *h)
 {
     enum lease_result result = LEASE_FAILED;
     char holder[LEASE_HOLDER];
     struct err err = { "" };
 
-    if (allocator_folder(d, &err) >= 0)
+    if (allocations_folder(d, &err) >= 0)
         result = lease_keep(d->folder, h->uuid, s->share, &h->fd, &err);
     if (result == LEASE_TAKEN) {
         h->lost = false;
@@ -41,7 +41,7 @@ static void keep_one(struct gpu_allocator *d, const struct allocation *s, struct
 
 static void keep(void *arg)
 {
-    struct gpu_allocator *d = arg;
+    struct gpu_allocations *d = arg;
 
     for (struct allocation *s = d->allocations; s; s = s->next)
         for (unsigned i = 0; !s->lent && i < s->n; i++)
@@ -51,7 +51,7 @@ static void keep(void *arg)
     watch_clear(&d->keeper);
 }
 
-static void watch_leases(struct gpu_allocator *d)
+static void watch_leases(struct gpu_allocations *d)
 {
     struct err err = { "" };
 
@@ -62,16 +62,16 @@ static void watch_leases(struct gpu_allocator *d)
 
 /* ---- which worker gets which GPU ---- */
 
-void gpu_hide_others(struct gpu_allocator *d, uint32_t worker)
+void gpu_hide_others(struct gpu_allocations *d, uint32_t worker)
 {
-    struct allocation *s = allocator_find(d, worker);
+    struct allocation *s = allocations_find(d, worker);
 
     if (s)
         s->own = true;
 }
 
 /* Does the worker see no GPUs of other workers? */
-static bool sees_only_its_own(const struct gpu_allocator *d, const struct allocation *s)
+static bool sees_only_its_own(const struct gpu_allocations *d, const struct allocation *s)
 {
     const struct gpu *one = s->n ? gpus_find(&d->gpus, s->hold[0].uuid) : NULL;
 
@@ -89,10 +89,10 @@ static int add_allocation(const struct allocation *s, unsigned *at, struct buf *
     return 0;
 }
 
-int gpu_visible(const struct gpu_allocator *d, uint32_t worker, const uint32_t *mate, size_t n,
+int gpu_visible(const struct gpu_allocations *d, uint32_t worker, const uint32_t *mate, size_t n,
                 struct buf *visible, struct buf *own)
 {
-    const struct allocation *mine = allocator_find(d, worker);
+    const struct allocation *mine = allocations_find(d, worker);
     unsigned at = 0;
 
     if (!mine)
@@ -100,7 +100,7 @@ int gpu_visible(const struct gpu_allocator *d, uint32_t worker, const uint32_t *
     if (sees_only_its_own(d, mine))
         return add_allocation(mine, &at, visible, own);
     for (size_t i = 0; i < n; i++) {
-        const struct allocation *s = allocator_find(d, mate[i]);
+        const struct allocation *s = allocations_find(d, mate[i]);
 
         if (s && (s == mine || !sees_only_its_own(d, s)) &&
             add_allocation(s, &at, visible, s == mine ? own : NULL) < 0)
@@ -109,9 +109,9 @@ int gpu_visible(const struct gpu_allocator *d, uint32_t worker, const uint32_t *
     return 0;
 }
 
-void gpu_bind(struct gpu_allocator *d, uint32_t worker, pid_t pid)
+void gpu_bind(struct gpu_allocations *d, uint32_t worker, pid_t pid)
 {
-    const struct allocation *s = allocator_find(d, worker);
+    const struct allocation *s = allocations_find(d, worker);
     const struct gpu *one = s ? gpus_find(&d->gpus, s->hold[0].uuid) : NULL;
     struct err err = { "" };
 
@@ -129,7 +129,7 @@ void gpu_bind(struct gpu_allocator *d, uint32_t worker, pid_t pid)
 /* ---- one worker ---- */
 
 /* Prefers numbers, since some libraries expect numbers there. MIG instances have no number. */
-static void name_for_cuda(const struct gpu_allocator *d, const struct gpu *one,
+static void name_for_cuda(const struct gpu_allocations *d, const struct gpu *one,
                           char out[static GPU_TEXT])
 {
     if (d->gpus.numbered && one->instance < 0)
@@ -139,13 +139,13 @@ static void name_for_cuda(const struct gpu_allocator *d, const struct gpu *one,
 }
 
 /* Takes one more GPU for s, if it is free. */
-static enum lease_result add(struct gpu_allocator *d, struct allocation *s, const struct gpu *one,
+static enum lease_result add(struct gpu_allocations *d, struct allocation *s, const struct gpu *one,
                              bool share, struct err *err)
 {
     struct hold *h = &s->hold[s->n];
     enum lease_result result;
 
-    if (!share && allocator_uses(d, one->uuid))
+    if (!share && allocations_uses(d, one->uuid))
         return LEASE_HELD;
     result = lease_take(d->folder, one->uuid, share, &h->fd, err);
     if (result != LEASE_TAKEN)
@@ -166,10 +166,10 @@ static bool allocation_has(const struct allocation *s, const char *uuid)
 
 /* The cost of sharing this GPU: 0 if it is free, 1 if only others hold it, else more for each
  * worker of ours that uses it. */
-static unsigned cost(const struct gpu_allocator *d, const struct gpu *one)
+static unsigned cost(const struct gpu_allocations *d, const struct gpu *one)
 {
     struct lease_state state;
-    const unsigned uses = allocator_uses(d, one->uuid);
+    const unsigned uses = allocations_uses(d, one->uuid);
 
     return 2 * uses + (uses == 0 && lease_look(d->folder, one->uuid, false, &state) ? 1 : 0);
 }
@@ -181,7 +181,7 @@ static bool fits(const struct gpu *one, unsigned each)
     return each == 1 || one->instance < 0;
 }
 
-static const struct gpu *cheapest(const struct gpu_allocator *d, const struct allocation *s,
+static const struct gpu *cheapest(const struct gpu_allocations *d, const struct allocation *s,
                                   unsigned each)
 {
     const struct gpu *best = NULL;
@@ -202,7 +202,7 @@ static const struct gpu *cheapest(const struct gpu_allocator *d, const struct al
     return best;
 }
 
-static int fill_shared(struct gpu_allocator *d, struct allocation *s, unsigned each,
+static int fill_shared(struct gpu_allocations *d, struct allocation *s, unsigned each,
                        struct err *err)
 {
     while (s->n < each) {
@@ -215,7 +215,7 @@ static int fill_shared(struct gpu_allocator *d, struct allocation *s, unsigned e
 }
 
 /* *at: the first GPU that was not tried yet; one that an earlier worker didn't get is skipped. */
-static int fill_alone(struct gpu_allocator *d, struct allocation *s, unsigned each, size_t *at,
+static int fill_alone(struct gpu_allocations *d, struct allocation *s, unsigned each, size_t *at,
                       struct err *err)
 {
     while (s->n < each) {
@@ -229,24 +229,24 @@ static int fill_alone(struct gpu_allocator *d, struct allocation *s, unsigned ea
 
 /* ---- too few ---- */
 
-static unsigned count_free(struct gpu_allocator *d)
+static unsigned count_free(struct gpu_allocations *d)
 {
     struct lease_state state;
     unsigned n = 0;
 
     for (size_t i = 0; i < d->gpus.n; i++)
-        n += !allocator_uses(d, d->gpus.v[i].uuid) &&
+        n += !allocations_uses(d, d->gpus.v[i].uuid) &&
              !lease_look(d->folder, d->gpus.v[i].uuid, false, &state);
     return n;
 }
 
-static int add_holders(struct gpu_allocator *d, struct buf *out)
+static int add_holders(struct gpu_allocations *d, struct buf *out)
 {
     unsigned shown = 0;
 
     for (size_t i = 0; i < d->gpus.n; i++) {
         const struct gpu *one = &d->gpus.v[i];
-        const bool ours = allocator_uses(d, one->uuid) > 0;
+        const bool ours = allocations_uses(d, one->uuid) > 0;
         char holder[LEASE_HOLDER], label[GPU_LABEL];
 
         if (!ours && !lease_holder(d->folder, one->uuid, false, holder))
@@ -260,7 +260,7 @@ static int add_holders(struct gpu_allocator *d, struct buf *out)
     return 0;
 }
 
-static int too_few(struct gpu_allocator *d, size_t ranks, unsigned each, struct err *err)
+static int too_few(struct gpu_allocations *d, size_t ranks, unsigned each, struct err *err)
 {
     const struct gpu_shortage s = { .ranks = (unsigned)ranks,
                                     .each = each,
@@ -279,7 +279,7 @@ static int too_few(struct gpu_allocator *d, size_t ranks, unsigned each, struct 
 }
 
 /* A GPU that does not fit, if there are too few others; NULL: there are enough. */
-static const struct gpu *unfit(const struct gpu_allocator *d, size_t wanted, unsigned each)
+static const struct gpu *unfit(const struct gpu_allocations *d, size_t wanted, unsigned each)
 {
     const struct gpu *instance = NULL;
     size_t n = 0;
@@ -293,22 +293,23 @@ static const struct gpu *unfit(const struct gpu_allocator *d, size_t wanted, uns
 }
 
 /* Refuses what can't work, regardless of who holds which GPU. */
-static int check(struct gpu_allocator *d, size_t ranks, unsigned each, bool share, struct err *err)
+static int check(struct gpu_allocations *d, size_t ranks, unsigned each, bool share,
+                 struct err *err)
 {
     const struct gpu *instance;
 
     if (each > d->gpus.n || (!share && each * ranks > d->gpus.n))
-        return d->gpus.n && allocator_folder(d, err) < 0 ? -1 : too_few(d, ranks, each, err);
+        return d->gpus.n && allocations_folder(d, err) < 0 ? -1 : too_few(d, ranks, each, err);
     if ((instance = unfit(d, share ? each : each * ranks, each)))
         return err_set(err,
                        "--gpus %u: a process can use one MIG instance (%s) at a time; use --gpus 1",
                        each, instance->name);
-    return allocator_folder(d, err) < 0 ? -1 : 0;
+    return allocations_folder(d, err) < 0 ? -1 : 0;
 }
 
 /* ---- all or none ---- */
 
-static void mark(struct gpu_allocator *d, const struct allocation *s)
+static void mark(struct gpu_allocations *d, const struct allocation *s)
 {
     struct err err = { "" };
     json_t *uuids = allocation_uuids(s);
@@ -320,8 +321,8 @@ static void mark(struct gpu_allocator *d, const struct allocation *s)
         log_info("gpu", "errors of the GPUs of worker %u won't be known: %s", s->worker, err.text);
 }
 
-static struct allocation *allocation_create(struct gpu_allocator *d, uint32_t worker, unsigned each,
-                                            bool share, struct err *err)
+static struct allocation *allocation_create(struct gpu_allocations *d, uint32_t worker,
+                                            unsigned each, bool share, struct err *err)
 {
     struct allocation *s = calloc(1, sizeof *s + each * sizeof s->hold[0]);
 
@@ -335,7 +336,7 @@ static struct allocation *allocation_create(struct gpu_allocator *d, uint32_t wo
 }
 
 /* A second process would fail at its first use of a GPU in this mode. */
-static int refuse_exclusive(const struct gpu_allocator *d, const struct allocation *from,
+static int refuse_exclusive(const struct gpu_allocations *d, const struct allocation *from,
                             struct err *err)
 {
     char label[GPU_LABEL];
@@ -352,9 +353,9 @@ static int refuse_exclusive(const struct gpu_allocator *d, const struct allocati
     return 0;
 }
 
-int gpu_lend(struct gpu_allocator *d, uint32_t of, uint32_t worker, struct err *err)
+int gpu_lend(struct gpu_allocations *d, uint32_t of, uint32_t worker, struct err *err)
 {
-    const struct allocation *from = allocator_find(d, of);
+    const struct allocation *from = allocations_find(d, of);
     struct allocation *s;
 
     if (!from)
@@ -379,7 +380,7 @@ int gpu_lend(struct gpu_allocator *d, uint32_t of, uint32_t worker, struct err *
     return s ? 0 : -1;
 }
 
-int gpu_take(struct gpu_allocator *d, const uint32_t *worker, size_t n, unsigned each, bool share,
+int gpu_take(struct gpu_allocations *d, const uint32_t *worker, size_t n, unsigned each, bool share,
              struct err *err)
 {
     size_t at = 0, done;
@@ -402,7 +403,7 @@ int gpu_take(struct gpu_allocator *d, const uint32_t *worker, size_t n, unsigned
         }
     }
     for (size_t i = 0; i < n; i++)
-        mark(d, allocator_find(d, worker[i]));
+        mark(d, allocations_find(d, worker[i]));
     watch_leases(d);
     return 0;
 fail:

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/utf8.h"
-#include "worker/agent/gpu/allocator.h"
+#include "worker/agent/gpu/allocations.h"
 #include "worker/agent/gpu/gpu_errors.h"
 
 #define LIMIT_NS (700 * NS_PER_MS) /* a death must be reported within a second */
@@ -48,7 +48,7 @@ static void answered(void *arg, const json_t *said, const char *why)
     free(a);
 }
 
-static struct death_report *death_report_create(const struct gpu_allocator *d,
+static struct death_report *death_report_create(const struct gpu_allocations *d,
                                                 const struct allocation *s)
 {
     struct death_report *a = calloc(1, sizeof *a + s->n * sizeof a->gpu[0]);
@@ -64,11 +64,11 @@ static struct death_report *death_report_create(const struct gpu_allocator *d,
 
 /* Asks the process about the worker's GPUs. Takes ownership of a. what: the question: "since" for a
  * dead worker, "read" for a living one. */
-static void question(struct gpu_allocator *d, struct death_report *a, const char *what,
+static void question(struct gpu_allocations *d, struct death_report *a, const char *what,
                      uint32_t worker, const struct gpu_worker *others, size_t n)
 {
-    json_t *workers = allocator_workers(d, others, n),
-           *uuids = allocation_uuids(allocator_find(d, worker)), *ask = NULL;
+    json_t *workers = allocations_workers(d, others, n),
+           *uuids = allocation_uuids(allocations_find(d, worker)), *ask = NULL;
     struct err err = { "" };
 
     if (workers && uuids) {
@@ -82,10 +82,10 @@ static void question(struct gpu_allocator *d, struct death_report *a, const char
         answered(a, NULL, err.text);
 }
 
-static void examine(struct gpu_allocator *d, const char *what, uint32_t worker, bool oom,
+static void examine(struct gpu_allocations *d, const char *what, uint32_t worker, bool oom,
                     const struct gpu_worker *others, size_t n, gpu_text_f f, void *arg)
 {
-    const struct allocation *s = allocator_find(d, worker);
+    const struct allocation *s = allocations_find(d, worker);
     struct death_report *a = s ? death_report_create(d, s) : NULL;
 
     if (!a) {
@@ -97,13 +97,13 @@ static void examine(struct gpu_allocator *d, const char *what, uint32_t worker, 
     question(d, a, what, worker, others, n);
 }
 
-void gpu_death_report(struct gpu_allocator *d, uint32_t worker, struct slice said,
+void gpu_death_report(struct gpu_allocations *d, uint32_t worker, struct slice said,
                       const struct gpu_worker *others, size_t n, gpu_text_f f, void *arg)
 {
     examine(d, "since", worker, gpu_errors_say_oom(said), others, n, f, arg);
 }
 
-void gpu_full(struct gpu_allocator *d, uint32_t worker, const struct gpu_worker *all, size_t n,
+void gpu_full(struct gpu_allocations *d, uint32_t worker, const struct gpu_worker *all, size_t n,
               gpu_text_f f, void *arg)
 {
     examine(d, "read", worker, true, all, n, f, arg);

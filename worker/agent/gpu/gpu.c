@@ -9,14 +9,14 @@
 
 #include "base/log.h"
 #include "base/settings.h"
-#include "worker/agent/gpu/allocator.h"
+#include "worker/agent/gpu/allocations.h"
 #include "worker/agent/gpu/lease.h"
 
 /* eight GPUs without persistence mode take about 20 s to start */
 #define QUERY_NS (60 * NS_PER_S)
 #define GAUGE_NS (5 * NS_PER_S)
 
-bool gpu_likely(const struct gpu_allocator *d)
+bool gpu_likely(const struct gpu_allocations *d)
 {
     if (d->known)
         return d->gpus.all > 0;
@@ -27,18 +27,18 @@ bool gpu_likely(const struct gpu_allocator *d)
 /* ---- the list ---- */
 
 struct waiter {
-    struct gpu_allocator *allocator;
+    struct gpu_allocations *allocations;
     gpu_known_f known; /* either this one */
     gpu_json_f json;   /* or this one is set */
     void *arg;
 };
 
-static struct waiter *waiter_create(struct gpu_allocator *d, void *arg)
+static struct waiter *waiter_create(struct gpu_allocations *d, void *arg)
 {
     struct waiter *w = calloc(1, sizeof *w);
 
     if (w) {
-        w->allocator = d;
+        w->allocations = d;
         w->arg = arg;
     }
     return w;
@@ -70,18 +70,18 @@ static void say_unknown(const char *why, gpu_json_f f, void *arg)
 }
 
 /* Who else holds the GPU, or null. Our kernel already knows what our own workers hold. */
-static json_t *leased_by(struct gpu_allocator *d, const char *uuid)
+static json_t *leased_by(struct gpu_allocations *d, const char *uuid)
 {
     char holder[LEASE_HOLDER];
     struct err err = { "" };
 
-    if (allocator_uses(d, uuid) || allocator_folder(d, &err) < 0 ||
+    if (allocations_uses(d, uuid) || allocations_folder(d, &err) < 0 ||
         !lease_holder(d->folder, uuid, false, holder))
         return json_null();
     return json_string(holder);
 }
 
-static json_t *list_to_json(struct gpu_allocator *d)
+static json_t *list_to_json(struct gpu_allocations *d)
 {
     json_t *root = gpus_to_json(&d->gpus), *list = json_object_get(root, "gpus");
 
@@ -100,7 +100,7 @@ static json_t *list_to_json(struct gpu_allocator *d)
 static void answered(void *arg, const json_t *said, const char *why)
 {
     struct waiter *w = arg;
-    struct gpu_allocator *d = w->allocator;
+    struct gpu_allocations *d = w->allocations;
     struct err err = { "" };
     json_t *json;
 
@@ -124,7 +124,7 @@ static void answered(void *arg, const json_t *said, const char *why)
     free(w);
 }
 
-static int query(struct gpu_allocator *d, struct waiter *w, struct err *err)
+static int query(struct gpu_allocations *d, struct waiter *w, struct err *err)
 {
     if (!w)
         return err_set(err, "out of memory");
@@ -135,7 +135,7 @@ static int query(struct gpu_allocator *d, struct waiter *w, struct err *err)
     return -1;
 }
 
-int gpu_query(struct gpu_allocator *d, gpu_known_f f, void *arg, struct err *err)
+int gpu_query(struct gpu_allocations *d, gpu_known_f f, void *arg, struct err *err)
 {
     struct waiter *w = waiter_create(d, arg);
 
@@ -144,7 +144,7 @@ int gpu_query(struct gpu_allocator *d, gpu_known_f f, void *arg, struct err *err
     return query(d, w, err);
 }
 
-void gpu_list(struct gpu_allocator *d, gpu_json_f f, void *arg)
+void gpu_list(struct gpu_allocations *d, gpu_json_f f, void *arg)
 {
     struct waiter *w = waiter_create(d, arg);
     struct err err = { "" };
@@ -168,11 +168,11 @@ static void gauged(void *arg, const json_t *said, const char *why)
     free(w);
 }
 
-void gpu_gauges(struct gpu_allocator *d, const struct gpu_worker *worker, size_t n, gpu_json_f f,
+void gpu_gauges(struct gpu_allocations *d, const struct gpu_worker *worker, size_t n, gpu_json_f f,
                 void *arg)
 {
     struct waiter *w = waiter_create(d, arg);
-    json_t *workers = w ? allocator_workers(d, worker, n) : NULL;
+    json_t *workers = w ? allocations_workers(d, worker, n) : NULL;
     json_t *ask = workers ? json_pack("{s:s, s:o}", "ask", "read", "workers", workers) : NULL;
     struct err err = { "" };
 

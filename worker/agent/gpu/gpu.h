@@ -19,7 +19,7 @@
 #define GPU_GAUGE_MAX 2048u /* workers whose memory is reported */
 #define GPU_TEXT_MAX  1024u /* bytes of EXITED's `gpu` */
 
-struct gpu_allocator;
+struct gpu_allocations;
 
 struct gpu_worker {
     uint32_t worker;
@@ -28,46 +28,46 @@ struct gpu_worker {
 };
 
 /* Cheap: starts nothing. NULL: *err. */
-struct gpu_allocator *gpu_open(struct loop *loop, struct err *err);
+struct gpu_allocations *gpu_open(struct loop *loop, struct err *err);
 /* releases all leases, and calls waiting callbacks now; NULL is fine */
-void gpu_close(struct gpu_allocator *d);
+void gpu_close(struct gpu_allocations *d);
 
 /* json: the field of GPUS or GAUGES; borrowed. */
 typedef void (*gpu_json_f)(void *arg, struct slice json);
 /* f is called once, from the loop or at once. */
-void gpu_list(struct gpu_allocator *d, gpu_json_f f, void *arg);
-void gpu_gauges(struct gpu_allocator *d, const struct gpu_worker *worker, size_t n, gpu_json_f f,
+void gpu_list(struct gpu_allocations *d, gpu_json_f f, void *arg);
+void gpu_gauges(struct gpu_allocations *d, const struct gpu_worker *worker, size_t n, gpu_json_f f,
                 void *arg);
 
 /* Gets the list of GPUs again, then calls f from the loop. -1: *err, and f is not called. */
 typedef void (*gpu_known_f)(void *arg);
-MUST_USE int gpu_query(struct gpu_allocator *d, gpu_known_f f, void *arg, struct err *err);
+MUST_USE int gpu_query(struct gpu_allocations *d, gpu_known_f f, void *arg, struct err *err);
 /* May there be GPUs here? A guess without a question to the driver; used to tell ranks without GPUs
  * that they have none. */
-bool gpu_likely(const struct gpu_allocator *d);
+bool gpu_likely(const struct gpu_allocations *d);
 
 /* Call it after gpu_query. Takes `each` GPUs for each of n workers, or none for any, in the order
  * of workers and GPUs. share: several workers, and others on this machine, may hold the same GPUs.
  * -1: *err says how many there are, who holds them, and what the user can do. */
-MUST_USE int gpu_take(struct gpu_allocator *d, const uint32_t *worker, size_t n, unsigned each,
+MUST_USE int gpu_take(struct gpu_allocations *d, const uint32_t *worker, size_t n, unsigned each,
                       bool share, struct err *err);
 /* Lets `worker` use the GPUs of worker `of`, too. The leases last until both have released them.
  * -1: *err. */
-MUST_USE int gpu_lend(struct gpu_allocator *d, uint32_t of, uint32_t worker, struct err *err);
-void gpu_release(struct gpu_allocator *d, uint32_t worker); /* releases its GPUs, if it has any */
-bool gpu_has(const struct gpu_allocator *d, uint32_t worker);
+MUST_USE int gpu_lend(struct gpu_allocations *d, uint32_t of, uint32_t worker, struct err *err);
+void gpu_release(struct gpu_allocations *d, uint32_t worker); /* releases its GPUs, if it has any */
+bool gpu_has(const struct gpu_allocations *d, uint32_t worker);
 /* From now on the worker sees only its own GPUs, and no other worker sees these. */
-void gpu_hide_others(struct gpu_allocator *d, uint32_t worker);
+void gpu_hide_others(struct gpu_allocations *d, uint32_t worker);
 /* The values for the worker's environment, comma-separated and appended. mate: n workers in the
  * order of ranks, including this one. visible: CUDA_VISIBLE_DEVICES, the GPUs of all mates:
  * numbers, valid with CUDA_DEVICE_ORDER=PCI_BUS_ID, or UUIDs. own: which of these are its own,
  * counted from 0: "2,3". A worker sees only its own GPUs after gpu_hide_others, if it shares them,
  * or if it has a MIG instance (a process can use only one). Other workers don't see these GPUs. -1:
  * memory is out. */
-MUST_USE int gpu_visible(const struct gpu_allocator *d, uint32_t worker, const uint32_t *mate,
+MUST_USE int gpu_visible(const struct gpu_allocations *d, uint32_t worker, const uint32_t *mate,
                          size_t n, struct buf *visible, struct buf *own);
 /* The worker's process has started: binds it to the processors near its GPU. */
-void gpu_bind(struct gpu_allocator *d, uint32_t worker, pid_t pid);
+void gpu_bind(struct gpu_allocations *d, uint32_t worker, pid_t pid);
 
 /* The text of EXITED about a dead worker's GPUs: "GPU 1 (GPU-8f2c…, NVIDIA A100)", then Xids and
  * ECC errors since it got them. If `said` (its last lines) complains about GPU memory, also whose
@@ -75,12 +75,12 @@ void gpu_bind(struct gpu_allocator *d, uint32_t worker, pid_t pid);
  * delays it only for a moment. others: the workers that live. Afterwards release the GPUs with
  * gpu_release. */
 typedef void (*gpu_text_f)(void *arg, const char *text);
-void gpu_death_report(struct gpu_allocator *d, uint32_t worker, struct slice said,
+void gpu_death_report(struct gpu_allocations *d, uint32_t worker, struct slice said,
                       const struct gpu_worker *others, size_t n, gpu_text_f f, void *arg);
 
 /* The same for a living worker whose output reports that GPU memory is full: whose memory is on its
  * GPUs now. all: the living workers, including this one. */
-void gpu_full(struct gpu_allocator *d, uint32_t worker, const struct gpu_worker *all, size_t n,
+void gpu_full(struct gpu_allocations *d, uint32_t worker, const struct gpu_worker *all, size_t n,
               gpu_text_f f, void *arg);
 
 #endif

@@ -17,7 +17,7 @@
 #include "worker/agent/processes/worker_state.h"
 
 struct agent;
-struct gpu_allocator;
+struct gpu_allocations;
 
 enum worker_role { WORKER_HOME, WORKER_RANK, WORKER_ZYGOTE };
 
@@ -26,8 +26,8 @@ struct workers {
     struct worker *first; /* a list */
     struct agent *agent;  /* borrowed; only the agent's own files use it */
     struct pipes_io io;
-    struct gpu_allocator *gpus; /* borrowed */
-    const char *folder;         /* folder of workers' files; borrowed; NULL: there is none */
+    struct gpu_allocations *gpus; /* borrowed */
+    const char *folder;           /* folder of workers' files; borrowed; NULL: there is none */
     struct strays strays;
     struct nccl_port nccl;
     /* owned; fires when a worker's end is overdue or its grace is over, see exited.c */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "worker/agent/gpu/allocator.h"
+#include "worker/agent/gpu/allocations.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,9 +7,9 @@
 #include "base/process.h"
 #include "worker/agent/gpu/lease.h"
 
-struct gpu_allocator *gpu_open(struct loop *loop, struct err *err)
+struct gpu_allocations *gpu_open(struct loop *loop, struct err *err)
 {
-    struct gpu_allocator *d = calloc(1, sizeof *d);
+    struct gpu_allocations *d = calloc(1, sizeof *d);
 
     if (!d)
         return err_null(err, "out of memory");
@@ -21,7 +21,7 @@ struct gpu_allocator *gpu_open(struct loop *loop, struct err *err)
     return NULL;
 }
 
-void gpu_close(struct gpu_allocator *d)
+void gpu_close(struct gpu_allocations *d)
 {
     if (!d)
         return;
@@ -36,7 +36,7 @@ void gpu_close(struct gpu_allocator *d)
 
 /* ---- leases ---- */
 
-int allocator_folder(struct gpu_allocator *d, struct err *err)
+int allocations_folder(struct gpu_allocations *d, struct err *err)
 {
     if (d->folder >= 0 && !lease_folder_is_there(d->folder))
         fd_close(&d->folder);
@@ -47,7 +47,7 @@ int allocator_folder(struct gpu_allocator *d, struct err *err)
 
 /* ---- the GPUs of one worker ---- */
 
-struct allocation *allocator_find(const struct gpu_allocator *d, uint32_t worker)
+struct allocation *allocations_find(const struct gpu_allocations *d, uint32_t worker)
 {
     struct allocation *s = d->allocations;
 
@@ -56,7 +56,7 @@ struct allocation *allocator_find(const struct gpu_allocator *d, uint32_t worker
     return s;
 }
 
-unsigned allocator_uses(const struct gpu_allocator *d, const char *uuid)
+unsigned allocations_uses(const struct gpu_allocations *d, const char *uuid)
 {
     unsigned uses = 0;
 
@@ -66,9 +66,9 @@ unsigned allocator_uses(const struct gpu_allocator *d, const char *uuid)
     return uses;
 }
 
-bool gpu_has(const struct gpu_allocator *d, uint32_t worker)
+bool gpu_has(const struct gpu_allocations *d, uint32_t worker)
 {
-    return allocator_find(d, worker) != NULL;
+    return allocations_find(d, worker) != NULL;
 }
 
 static void allocation_destroy(struct allocation *s)
@@ -78,7 +78,7 @@ static void allocation_destroy(struct allocation *s)
     free(s);
 }
 
-void gpu_release(struct gpu_allocator *d, uint32_t worker)
+void gpu_release(struct gpu_allocations *d, uint32_t worker)
 {
     for (struct allocation **at = &d->allocations; *at; at = &(*at)->next)
         if ((*at)->worker == worker) {
@@ -104,7 +104,8 @@ json_t *allocation_uuids(const struct allocation *s)
     return list;
 }
 
-json_t *allocator_workers(const struct gpu_allocator *d, const struct gpu_worker *worker, size_t n)
+json_t *allocations_workers(const struct gpu_allocations *d, const struct gpu_worker *worker,
+                            size_t n)
 {
     json_t *list = json_array();
 
@@ -112,7 +113,7 @@ json_t *allocator_workers(const struct gpu_allocator *d, const struct gpu_worker
         if (json_array_append_new(
                 list, json_pack("{s:I, s:I, s:s, s:o}", "worker", (json_int_t)worker[i].worker,
                                 "pid", (json_int_t)worker[i].pid, "who", worker[i].who, "gpus",
-                                allocation_uuids(allocator_find(d, worker[i].worker)))) < 0) {
+                                allocation_uuids(allocations_find(d, worker[i].worker)))) < 0) {
             json_decref(list);
             list = NULL;
         }

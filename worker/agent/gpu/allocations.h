@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* allocator.h - structs and functions that the files behind gpu.h share. */
-#ifndef WORKER_AGENT_GPU_ALLOCATOR_H
-#define WORKER_AGENT_GPU_ALLOCATOR_H
+/* allocations.h - which worker has which GPUs, for the files behind gpu.h. Who gets one is decided
+ * in assign.c (gpu_take()). */
+#ifndef WORKER_AGENT_GPU_ALLOCATIONS_H
+#define WORKER_AGENT_GPU_ALLOCATIONS_H
 
 #include <sys/types.h>
 
@@ -28,7 +29,7 @@ struct allocation {
     struct hold hold[];
 };
 
-struct gpu_allocator {
+struct gpu_allocations {
     struct loop *loop; /* borrowed */
     struct probe_client *client;
     struct gpus gpus; /* the last list */
@@ -38,13 +39,15 @@ struct gpu_allocator {
     struct watch *keeper;           /* a timer while there are leases */
 };
 
-struct allocation *allocator_find(const struct gpu_allocator *d, uint32_t worker); /* NULL: none */
-unsigned allocator_uses(const struct gpu_allocator *d,
-                        const char *uuid); /* number of our own workers */
+struct allocation *allocations_find(const struct gpu_allocations *d,
+                                    uint32_t worker); /* NULL: none */
+unsigned allocations_uses(const struct gpu_allocations *d,
+                          const char *uuid); /* number of our own workers */
 /* The folder of the leases, or -1. */
-int allocator_folder(struct gpu_allocator *d, struct err *err);
+int allocations_folder(struct gpu_allocations *d, struct err *err);
 /* [{"worker", "pid", "who", "gpus"}]. NULL: memory is out. */
-json_t *allocator_workers(const struct gpu_allocator *d, const struct gpu_worker *worker, size_t n);
+json_t *allocations_workers(const struct gpu_allocations *d, const struct gpu_worker *worker,
+                            size_t n);
 json_t *allocation_uuids(const struct allocation *s); /* s may be NULL: an empty list */
 
 /* ---- affinity.c: binds a rank to the processors near its GPU ---- */

@@ -9,7 +9,7 @@
 #include "tests/unit/chaos.h"
 #include "tests/unit/gpu/stage.h"
 #include "worker/agent/gpu/gpu.h"
-#include "worker/agent/gpu/allocator.h"
+#include "worker/agent/gpu/allocations.h"
 
 #define LIMIT_NS (60 * NS_PER_S)
 #define UUID(n)  "GPU-a00" #n "1234-0000-4000-8000-0123456789ab"
@@ -77,13 +77,13 @@ static struct asked *ask(struct loop *loop)
     return &q;
 }
 
-static const char *list(struct gpu_allocator *d, struct loop *loop)
+static const char *list(struct gpu_allocations *d, struct loop *loop)
 {
     gpu_list(d, json, ask(loop));
     return await(&q);
 }
 
-static void look(struct gpu_allocator *d, struct loop *loop)
+static void look(struct gpu_allocations *d, struct loop *loop)
 {
     struct err err = { "" };
 
@@ -91,7 +91,7 @@ static void look(struct gpu_allocator *d, struct loop *loop)
     await(&q);
 }
 
-static int take(struct gpu_allocator *d, uint32_t first, size_t n, unsigned each, bool share,
+static int take(struct gpu_allocations *d, uint32_t first, size_t n, unsigned each, bool share,
                 const char *why)
 {
     uint32_t worker[64];
@@ -110,7 +110,7 @@ static int take(struct gpu_allocator *d, uint32_t first, size_t n, unsigned each
 }
 
 /* The numbers of the GPUs that a worker sees, "0,3", and which of these are its own. */
-static void sees_with(const struct gpu_allocator *d, uint32_t worker, const uint32_t *mate,
+static void sees_with(const struct gpu_allocations *d, uint32_t worker, const uint32_t *mate,
                       size_t n, const char *want, const char *own)
 {
     struct buf text = BUF_INIT, mine = BUF_INIT;
@@ -124,13 +124,13 @@ static void sees_with(const struct gpu_allocator *d, uint32_t worker, const uint
     buf_release(&mine);
 }
 
-static void sees(const struct gpu_allocator *d, uint32_t worker, const char *want)
+static void sees(const struct gpu_allocations *d, uint32_t worker, const char *want)
 {
     sees_with(d, worker, &worker, 1, want, NULL);
 }
 
 /* As torchrun has it: the number of a rank on its machine is that of its GPU. */
-static void ranks_see_those_of_their_mates(struct gpu_allocator *d, struct loop *loop)
+static void ranks_see_those_of_their_mates(struct gpu_allocations *d, struct loop *loop)
 {
     static const uint32_t mates[] = { 2, 3, 4 }, later[] = { 2, 9, 4, 5 };
 
@@ -151,7 +151,7 @@ static void ranks_see_those_of_their_mates(struct gpu_allocator *d, struct loop 
         gpu_release(d, w);
 }
 
-static void each_rank_has_its_own(struct gpu_allocator *d, struct loop *loop)
+static void each_rank_has_its_own(struct gpu_allocations *d, struct loop *loop)
 {
     look(d, loop);
     take(d, 2, 4, 1, false, NULL);
@@ -174,7 +174,7 @@ static void each_rank_has_its_own(struct gpu_allocator *d, struct loop *loop)
         gpu_release(d, i);
 }
 
-static void shared_ones_are_spread(struct gpu_allocator *d)
+static void shared_ones_are_spread(struct gpu_allocations *d)
 {
     take(d, 2, 10, 1, true, NULL);
     sees(d, 2, "0");
@@ -185,7 +185,7 @@ static void shared_ones_are_spread(struct gpu_allocator *d)
         gpu_release(d, i);
 }
 
-static void what_is_lent_lasts_for_both(struct gpu_allocator *d)
+static void what_is_lent_lasts_for_both(struct gpu_allocations *d)
 {
     static const uint32_t residents[] = { 2, 3 }, script[] = { 12, 13 };
     struct err err = { "" };
@@ -206,10 +206,10 @@ static void what_is_lent_lasts_for_both(struct gpu_allocator *d)
     gpu_release(d, 5);
 }
 
-static void two_notebooks_differ(struct gpu_allocator *one, struct loop *loop)
+static void two_notebooks_differ(struct gpu_allocations *one, struct loop *loop)
 {
     struct err err = { "" };
-    struct gpu_allocator *two = gpu_open(loop, &err);
+    struct gpu_allocations *two = gpu_open(loop, &err);
     const char *said;
 
     setenv("JPY_SESSION_NAME", "work/digits.ipynb", 1);
@@ -235,7 +235,7 @@ static void two_notebooks_differ(struct gpu_allocator *one, struct loop *loop)
 
 /* A lock file that somebody removes is there again before long: the agent's own timer sees to it.
  */
-static void leases_are_looked_after(struct gpu_allocator *one, struct loop *loop,
+static void leases_are_looked_after(struct gpu_allocations *one, struct loop *loop,
                                     const struct stage *s)
 {
     const uint64_t until_ns = clock_now(&clock_system) + LIMIT_NS;
@@ -253,7 +253,7 @@ static void leases_are_looked_after(struct gpu_allocator *one, struct loop *loop
         watch_stop(nap);
     }
     {
-        struct gpu_allocator *two = gpu_open(loop, &err);
+        struct gpu_allocations *two = gpu_open(loop, &err);
 
         look(two, loop);
         take(two, 3, 1, 1, false, "held: GPU 0");
@@ -262,7 +262,7 @@ static void leases_are_looked_after(struct gpu_allocator *one, struct loop *loop
     gpu_release(one, 2);
 }
 
-static void gauges_are_told(struct gpu_allocator *d, struct loop *loop, const struct stage *s)
+static void gauges_are_told(struct gpu_allocations *d, struct loop *loop, const struct stage *s)
 {
     struct gpu_worker me[2] = { { 1, (long)getpid(), "home" }, { 2, 0, "rank 0" } };
     const char *said;
@@ -277,7 +277,7 @@ static void gauges_are_told(struct gpu_allocator *d, struct loop *loop, const st
     gpu_release(d, 2);
 }
 
-static const char *report_death(struct gpu_allocator *d, struct loop *loop, uint32_t worker,
+static const char *report_death(struct gpu_allocations *d, struct loop *loop, uint32_t worker,
                                 const char *said)
 {
     const struct gpu_worker me = { 3, (long)getpid(), "rank 1" };
@@ -293,7 +293,7 @@ static bool was_late(const char *said)
 }
 
 /* Of a worker to whose GPUs nothing happened. */
-static const char *autopsy_in_time(struct gpu_allocator *d, struct loop *loop, uint32_t worker)
+static const char *autopsy_in_time(struct gpu_allocations *d, struct loop *loop, uint32_t worker)
 {
     const char *said = report_death(d, loop, worker, "");
 
@@ -305,7 +305,7 @@ static const char *autopsy_in_time(struct gpu_allocator *d, struct loop *loop, u
 }
 
 /* false: the driver was too late; the next time it may not be. */
-static bool death_is_explained(struct gpu_allocator *d, struct loop *loop, const struct stage *s,
+static bool death_is_explained(struct gpu_allocations *d, struct loop *loop, const struct stage *s,
                                int xids)
 {
     char facts[1024] = "", want[512];
@@ -341,7 +341,8 @@ static bool death_is_explained(struct gpu_allocator *d, struct loop *loop, const
     return !late;
 }
 
-static void deaths_are_explained(struct gpu_allocator *d, struct loop *loop, const struct stage *s)
+static void deaths_are_explained(struct gpu_allocations *d, struct loop *loop,
+                                 const struct stage *s)
 {
     int tries = 1;
 
@@ -350,7 +351,7 @@ static void deaths_are_explained(struct gpu_allocator *d, struct loop *loop, con
     ok(tries <= 20, "deaths are explained, at the %d. try", tries);
 }
 
-static void a_driver_that_hangs_stops_nobody(struct gpu_allocator *d, struct loop *loop,
+static void a_driver_that_hangs_stops_nobody(struct gpu_allocations *d, struct loop *loop,
                                              const struct stage *s)
 {
     const char *said;
@@ -375,7 +376,7 @@ static void a_driver_that_hangs_stops_nobody(struct gpu_allocator *d, struct loo
 static void a_driver_that_crashes_is_asked_again(struct loop *loop, const struct stage *s)
 {
     struct err err = { "" };
-    struct gpu_allocator *d = gpu_open(loop, &err);
+    struct gpu_allocations *d = gpu_open(loop, &err);
     const char *said;
 
     stage_set(s, "crash nvmlInit_v2\n");
@@ -392,7 +393,7 @@ static void a_driver_that_crashes_is_asked_again(struct loop *loop, const struct
 static void no_gpus_are_no_error(struct loop *loop)
 {
     struct err err = { "" };
-    struct gpu_allocator *d = gpu_open(loop, &err);
+    struct gpu_allocations *d = gpu_open(loop, &err);
     const char *said;
 
     setenv("CELLSPAN_NVML_LIBRARY", "/nowhere/a.so", 1);
@@ -413,7 +414,7 @@ static void no_gpus_are_no_error(struct loop *loop)
 static void instances_are_one_each(struct loop *loop, const struct stage *s)
 {
     struct err err = { "" };
-    struct gpu_allocator *d = gpu_open(loop, &err);
+    struct gpu_allocations *d = gpu_open(loop, &err);
 
     stage_set(s, "count 1\nmig 0 3\n");
     look(d, loop);
@@ -470,7 +471,7 @@ static void any_allocation_may_fail(struct loop *loop)
 
     for (bool again = true; again && fine; nth++) {
         struct err err = { "" };
-        struct gpu_allocator *d;
+        struct gpu_allocations *d;
         const uint32_t worker[2] = { 2, 3 };
 
         alloc_fail_at(nth);
@@ -498,13 +499,13 @@ int main(void)
     struct stage s;
     struct err err = { "" };
     struct loop *loop = loop_create(&clock_system, &err);
-    struct gpu_allocator *d;
+    struct gpu_allocations *d;
 
     (void)signal(SIGPIPE, SIG_IGN);
-    settings_open_log("allocator.t");
+    settings_open_log("allocations.t");
     stage_open(&s);
     d = gpu_open(loop, &err);
-    ok(loop && d, "the allocator is made: %s", err.text);
+    ok(loop && d, "the list of allocations is made: %s", err.text);
     ranks_see_those_of_their_mates(d, loop);
     each_rank_has_its_own(d, loop);
     shared_ones_are_spread(d);
