@@ -23,14 +23,18 @@ GROUPS = {
     "slurm": ("test_slurm", "test_launchers_slurm", "test_engines_slurm", "test_interfaces", "test_relay_slurm"),  # each cluster has a processor of its own, and cgroups by name
     "chromium": ("test_lab", "test_panel_page", "test_bars"),
 }
-# They take longest, so they begin first.
-LONGEST = ("test_faults", "test_slurm", "test_headless", "test_lab", "test_lightning", "test_frameworks", "test_gpus_nccl", "test_horovod",
-           "test_hosts", "test_engines", "test_torch_errors", "test_sent", "test_on", "test_debugger", "test_seeds", "test_px", "test_documents", "test_ranks",
-           "test_gpus", "test_plain_python", "test_install", "test_real_gpus", "test_spawned_processes", "test_slow_clients",
-           "test_follow", "test_code", "test_maggy", "test_torch_distributor", "test_page", "test_busy", "test_logins", "test_variable_rules",
-           "test_failures", "test_traces", "test_output", "test_no_start", "test_odd_machines", "test_glance", "test_distribute",
-           "test_commands", "test_store_waits", "test_subshells", "test_worlds_of_values", "test_basics", "test_interrupts",
-           "test_shown_errors", "test_widgets", "test_cpp_builds", "test_beside", "test_random")
+# Files that take 20 s or more, the longest first: so no long one is left when the others have ended. Those of a group stand where the whole
+# group belongs. The first five are long in tests/clients.
+LONGEST = ("test_lab", "test_headless", "test_lightning", "test_frameworks", "test_slow_clients",
+           "test_faults", "test_slurm", "test_launchers_slurm", "test_relay_slurm", "test_engines_slurm", "test_interfaces",
+           "test_sent", "test_engines", "test_bad_days", "test_away", "test_on", "test_relay", "test_busy", "test_debugger", "test_ranks",
+           "test_code", "test_spawned_processes", "test_gpus_nccl", "test_install", "test_torch_errors", "test_documents", "test_hosts",
+           "test_page", "test_shown_errors", "test_failures", "test_run", "test_horovod", "test_plain_python", "test_resume", "test_px",
+           "test_gpus", "test_no_start", "test_seeds", "test_output", "test_store_waits", "test_scripts", "test_subshells", "test_follow",
+           "test_commands", "test_real_gpus", "test_maggy", "test_torch_distributor", "test_glance", "test_firewalls", "test_logins",
+           "test_panel", "test_variable_rules", "test_launchers", "test_ps_all", "test_odd_machines", "test_interrupts",
+           "test_traces", "test_px_interrupts", "test_map", "test_other_worlds", "test_slow_answers", "test_notice", "test_px_program",
+           "test_distribute", "test_cpp_builds", "test_beside", "test_wire", "test_calls", "test_scatter", "test_slow_starts")
 
 SETTINGS = tempfile.mkdtemp(prefix="cellspan-e2e-")
 os.environ["IPYTHONDIR"] = os.path.join(SETTINGS, "ipython")
