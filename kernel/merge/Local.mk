@@ -4,7 +4,7 @@ noinst_LIBRARIES += kernel/merge/libmerge.a
 kernel_merge_libmerge_a_SOURCES = \
 	kernel/merge/merge.h kernel/merge/private.h kernel/merge/merge.c \
 	kernel/merge/put.c \
-	kernel/merge/screen.c \
+	kernel/merge/private_modes.c \
 	kernel/merge/source.c \
 	kernel/merge/frame.c \
 	kernel/merge/line_queue.c \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The steps of a line:
  * - utf8 repairs invalid UTF-8;
- * - screen removes escape sequences that set a terminal's modes;
+ * - private_modes removes escape sequences that set a terminal's modes;
  * - source keeps the start of a line until its newline, a table until its last row, and a bar's
  *   state;
  * - line_queue keeps lines until equal lines of other ranks come, or a long line has ended;
@@ -335,7 +335,7 @@ static int rank_lines(struct merge *m, struct source *s, unsigned flags, struct 
     struct slice text;
 
     if (utf8_stream_pass(&s->utf8, data, &m->room, &text) < 0 ||
-        screen_strip(text, &m->bare, &text) < 0)
+        private_modes_strip(text, &m->bare, &text) < 0)
         return -1;
     if (s->bar || flags & LINES_PROGRESS || (text.n && memchr(text.p, '\r', text.n)))
         return bar_lines(m, s, flags, text, now);
@@ -451,7 +451,7 @@ int merge_lines(struct merge *m, unsigned rank, unsigned stream, unsigned flags,
         return err_set(err, "there is no stream %u to merge", stream);
     if (m->passthrough.rank >= 0 && rank != (unsigned)m->passthrough.rank)
         return 0;
-    if (passthrough_is_on(&m->passthrough) && screen_set(data) && end_passthrough(m) < 0)
+    if (passthrough_is_on(&m->passthrough) && private_modes_set(data) && end_passthrough(m) < 0)
         return no_memory(err);
     if (passthrough_is_on(&m->passthrough))
         return result(m, passthrough_lines(&m->passthrough, &m->show, stream, data, &m->room), err);

@@ -29,14 +29,13 @@ static inline bool frame_is_text(struct slice line)
 /* Decides by the first visible character, after colours and blanks. within: a frame has begun. */
 enum frame_row frame_row(struct slice line, bool within);
 
-/* ---- screen.c ---- */
-/* Removes escape sequences that only terminals understand (hide the cursor …). Pure. */
+/* ---- private_modes.c ---- */
+/* Removes escape sequences that set a terminal's private modes (hide the cursor …). Pure. */
 
 /* Does the text set a private mode (ESC [ ? n h, or l)? Then its program draws as on a terminal. */
-bool screen_set(struct slice text);
+bool private_modes_set(struct slice text);
 /* Removes private modes. *out is text itself, or what was written to *room. -1: memory is out. */
-MUST_USE int screen_strip(struct slice text, struct buf *room, struct slice *out);
-bool screen_colours(struct slice text); /* Does the text only set colours, and show nothing? */
+MUST_USE int private_modes_strip(struct slice text, struct buf *room, struct slice *out);
 
 /* ---- source.c ---- */
 /* One stream of one rank: the text that is not a whole line yet, and the progress bars that it

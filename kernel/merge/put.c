@@ -96,11 +96,25 @@ int put_line(struct merge *m, struct source *s, struct slice text, unsigned flag
     return row == FRAME_LAST || s->frame.n > FRAME_MAX ? put_frame(m, s, now) : 0;
 }
 
+/* Does the text only set colours, and show nothing? */
+static bool only_colours(struct slice text)
+{
+    size_t n = 0;
+
+    while (n + 2 < text.n && text.p[n] == '\x1b' && text.p[n + 1] == '[') {
+        for (n += 2; n < text.n && ((text.p[n] >= '0' && text.p[n] <= '9') || text.p[n] == ';');)
+            n++;
+        if (n == text.n || text.p[n++] != 'm')
+            return false;
+    }
+    return text.n && n == text.n;
+}
+
 /* Passes on the start of a line, whose end did not come in time, or which is too long to wait. */
 int put_partial(struct merge *m, struct source *s, uint64_t now)
 {
     const bool small = s->partial.n <= PARTIAL_MAX && m->mode == PLAN_FOLD;
-    const bool bare = !s->open && screen_colours(buf_slice(&s->partial));
+    const bool bare = !s->open && only_colours(buf_slice(&s->partial));
     int rc;
 
     if (!s->partial.n)
@@ -118,7 +132,7 @@ int put_start(struct merge *m, struct source *s, struct slice text, uint64_t now
     if (buf_add_slice(&s->partial, text) < 0)
         return -1;
     m->partial_bytes += text.n;
-    if (screen_colours(buf_slice(&s->partial)))
+    if (only_colours(buf_slice(&s->partial)))
         return 0; /* it is invisible, so it can wait for what follows */
     if (m->starts)
         source_queue(&m->waits, s, now);

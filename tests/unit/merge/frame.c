@@ -146,10 +146,10 @@ static void modes_of_a_terminal(void)
         const struct slice text = slice_text(all[i][0]);
         struct slice got;
 
-        if (screen_strip(text, &room, &got) < 0)
+        if (private_modes_strip(text, &room, &got) < 0)
             abort();
         ok(slice_equal(got, slice_text(all[i][1])), "a mode is taken out: %zu", i);
-        ok(screen_set(text) == (got.n < text.n), "and seen");
+        ok(private_modes_set(text) == (got.n < text.n), "and seen");
     }
     buf_release(&room);
 }

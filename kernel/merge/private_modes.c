@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* screen.c - removes escape sequences that only terminals understand (declared in private.h). */
+/* private_modes.c - removes escape sequences that set a terminal's private modes, as "hide the
+ * cursor", which a notebook does not understand (declared in private.h). */
 #include "kernel/merge/private.h"
 
 #include <string.h>
@@ -29,14 +30,14 @@ static const char *find(struct slice text, const char *from, size_t *n)
     return NULL;
 }
 
-bool screen_set(struct slice text)
+bool private_modes_set(struct slice text)
 {
     size_t n;
 
     return text.n && find(text, text.p, &n);
 }
 
-int screen_strip(struct slice text, struct buf *room, struct slice *out)
+int private_modes_strip(struct slice text, struct buf *room, struct slice *out)
 {
     const char *from = text.p;
     const char *at;
@@ -53,17 +54,4 @@ int screen_strip(struct slice text, struct buf *room, struct slice *out)
         return -1;
     *out = buf_slice(room);
     return 0;
-}
-
-bool screen_colours(struct slice text)
-{
-    size_t n = 0;
-
-    while (n + 2 < text.n && text.p[n] == '\x1b' && text.p[n + 1] == '[') {
-        for (n += 2; n < text.n && ((text.p[n] >= '0' && text.p[n] <= '9') || text.p[n] == ';');)
-            n++;
-        if (n == text.n || text.p[n++] != 'm')
-            return false;
-    }
-    return text.n && n == text.n;
 }
