@@ -59,7 +59,7 @@ def test_functions_that_call_each_other(fresh, where, depth):
     assert "at %d" % depth in cell.reply["evalue"]
     for name in ("outermost", "innermost", "ping at line", "pong at line"):
         assert name in cell.traceback, cell.traceback
-    assert "shell.py" not in cell.traceback and "limit.py" not in cell.traceback, cell.traceback
+    assert "shell.py" not in cell.traceback and "time_limit.py" not in cell.traceback, cell.traceback
 
 
 @WHERE
@@ -69,7 +69,7 @@ def test_functions_that_call_each_other_for_ever(fresh, where):
     cell = fails(fresh(), where + code, "RecursionError")
     assert "maximum recursion depth exceeded" in cell.reply["evalue"] and "outermost()" in cell.traceback, cell.traceback
     assert cell.traceback.count("pong(n + 1)") > 1 and cell.traceback.rstrip().splitlines()[-1].startswith("RecursionError: "), cell.traceback
-    assert "shell.py" not in cell.traceback and "limit.py" not in cell.traceback, cell.traceback
+    assert "shell.py" not in cell.traceback and "time_limit.py" not in cell.traceback, cell.traceback
 
 
 @WHERE

@@ -24,7 +24,6 @@ dist_cellspan_py_base_DATA = \
 	worker/python/cellspan/_base/errors.py \
 	worker/python/cellspan/_base/filesystems.py \
 	worker/python/cellspan/_base/imports.py \
-	worker/python/cellspan/_base/limit.py \
 	worker/python/cellspan/_base/modules.py \
 	worker/python/cellspan/_base/options.py \
 	worker/python/cellspan/_base/own_code.py \
@@ -32,6 +31,7 @@ dist_cellspan_py_base_DATA = \
 	worker/python/cellspan/_base/shadows.py \
 	worker/python/cellspan/_base/spark_tasks.py \
 	worker/python/cellspan/_base/threads.py \
+	worker/python/cellspan/_base/time_limit.py \
 	worker/python/cellspan/_base/unwritten.py \
 	worker/python/cellspan/_base/versions.py \
 	worker/python/cellspan/_base/whole.py

@@ -260,7 +260,7 @@ def test_what_takes_long_or_fails_when_it_comes_is_compared_with_the_bundle(on_g
     of = origins.Origins(ns)
     assert list(of.arrivals(ns)) == ["x"]
 
-    def takes_long(pickled):  # without a link to an agent nothing ends it; test_limit.py has a link
+    def takes_long(pickled):  # without a link to an agent nothing ends it; test_time_limit.py has a link
         raise origins.TooSlow
 
     monkeypatch.setattr(origins, "Arrived", takes_long)

@@ -24,7 +24,7 @@ import types
 import weakref
 
 from .. import _link
-from .._base.limit import Limit, TooSlow
+from .._base.time_limit import TimeLimit, TooSlow
 from . import arrays, class_states, mappings, rebuild, reducers, tensors, vars_bundle
 from .fingerprints import fingerprint, is_on_device
 from .memory_users import holders
@@ -190,7 +190,7 @@ class Origins:
         found = {}
         if not tensors.gpu_used():
             return found
-        with Limit() as limit:
+        with TimeLimit() as limit:
             try:
                 limit.run(LIMIT, self._add_arrivals, found, values)
             except TooSlow:
@@ -286,7 +286,7 @@ class Origins:
             reached, left = None, until - time.monotonic()
             if left <= 0:
                 return
-            with Limit() as limit:
+            with TimeLimit() as limit:
                 try:
                     reached = limit.run(left, self._reached, self.user_ns[name])
                 except TooSlow:
@@ -354,7 +354,7 @@ class Origins:
         if not names:
             return {}
         said, loaded = dict.fromkeys(names, f"comparing takes more than {LIMIT:.0f} s"), {}
-        with Limit() as limit:
+        with TimeLimit() as limit:
             try:
                 limit.run(LIMIT, self._say, said, loaded)
             except TooSlow:

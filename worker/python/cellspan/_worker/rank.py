@@ -16,7 +16,7 @@ from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult
 
 from .. import _link
 from .._base.errors import in_one_line, text_of, undefined
-from .._base.limit import Limit, TooSlow
+from .._base.time_limit import TimeLimit, TooSlow
 from .._capture import class_versions
 from .._capture.origins import Origins
 from .._capture.call_buffers import Received
@@ -391,7 +391,7 @@ class Rank(Worker):
     @staticmethod
     def _described(error):
         try:
-            return Limit.run(DESCRIBE_LIMIT, described, error)
+            return TimeLimit.run(DESCRIBE_LIMIT, described, error)
         except TooSlow:
             return {}
 

@@ -26,7 +26,7 @@ from IPython.core.profiledir import ProfileDir
 from traitlets import Any, Bool, Instance, Type, default
 
 from .._base.errors import is_a, tb_of, text_of
-from .._base.limit import Limit, TooSlow
+from .._base.time_limit import TimeLimit, TooSlow
 from .._jupyter.history import History
 from .._jupyter.kernelmagics import CELL, HOMES, NEED_CLIENT, NO_CLIENTS, NO_EXIT, NO_NOTEBOOK, OF_NOTEBOOK, PAGE, name_near
 from . import environment, startup, tracebacks
@@ -280,7 +280,7 @@ class ZMQInteractiveShell(InteractiveShell):
         on_main = threading.current_thread() is threading.main_thread()
         kept = getattr(self._shown, "ends", True)
         self._shown.ends = _is_inside(caller) and (on_main or self.worker.in_subshell()) and not self._goes_on(args[0] if args else kwargs.get("exc_tuple"))
-        limit = Limit()
+        limit = TimeLimit()
         try:
             with limit:
                 asks = self._show_one(limit, *args, **kwargs)

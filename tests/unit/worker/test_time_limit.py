@@ -3,12 +3,12 @@
 
 from test_link import run
 
-BEGIN = "from cellspan._base.limit import Limit, TooSlow\nimport threading, _thread\nbefore = threading.active_count()\n"
+BEGIN = "from cellspan._base.time_limit import TimeLimit, TooSlow\nimport threading, _thread\nbefore = threading.active_count()\n"
 
 
 def test_what_takes_too_long_is_ended():
     assert run(BEGIN + """
-with Limit() as limit:
+with TimeLimit() as limit:
     try:
         limit.run(0.1, time.sleep, 600)
     except TooSlow:
@@ -19,7 +19,7 @@ with Limit() as limit:
 
 def test_a_time_that_is_over_already_or_endless():
     assert run(BEGIN + """
-with Limit() as limit:
+with TimeLimit() as limit:
     for seconds in (0, -1, -1e300, float('-inf'), float('nan')):
         try:
             limit.run(seconds, time.sleep, 600)
@@ -40,7 +40,7 @@ def stubborn():
             left[0] -= 1
             if not left[0]:
                 raise
-with Limit() as limit:
+with TimeLimit() as limit:
     try:
         limit.run(0.1, stubborn)
     except TooSlow:
@@ -57,7 +57,7 @@ def inner():
     except TooSlow:
         ended.append('inner')
     time.sleep(600)
-with Limit() as limit:
+with TimeLimit() as limit:
     while not ended:  # where this process stood still for a second, both are over at once
         try:
             limit.run(1, inner)
@@ -69,7 +69,7 @@ print(ended)
 
 def test_an_interrupt_is_noted_and_raises_nothing():
     assert run(BEGIN + """
-with Limit() as limit:
+with TimeLimit() as limit:
     limit.run(600, os.kill, os.getpid(), signal.SIGINT)
     print(limit.noted)
 try:
@@ -88,7 +88,7 @@ def spin(until):
         pass
 late = 0
 for i in range(300):
-    with Limit() as limit:
+    with TimeLimit() as limit:
         try:
             limit.run(0.002, spin, time.monotonic() + 0.002 + i * 1e-6)
         except TooSlow:
@@ -105,7 +105,7 @@ def none(*args, **kwargs):
     raise RuntimeError("can't start new thread")
 _thread.start_new_thread = none
 tasks = len(os.listdir('/proc/self/task'))
-with Limit() as limit:
+with TimeLimit() as limit:
     print(limit.run(5, lambda: len(os.listdir('/proc/self/task'))) == tasks)
 """) == "True\n"
 
@@ -132,7 +132,7 @@ def stubborn(left):
 def test_another_thread_has_a_limit_too():
     assert run(BEGIN + THREAD + """
 def other():
-    with Limit() as limit:
+    with TimeLimit() as limit:
         for call, *rest in ((spin,), (stubborn, [3])):
             try:
                 limit.run(0.1, call, *rest)
@@ -151,7 +151,7 @@ def other():
     _thread.start_new_thread = none
     tasks = len(os.listdir('/proc/self/task'))
     try:
-        Limit.run(0.1, spin)
+        TimeLimit.run(0.1, spin)
     except TooSlow:
         print('ended', len(os.listdir('/proc/self/task')) == tasks)
 in_thread(other)
@@ -167,7 +167,7 @@ def until(at):
 def other():
     for i in range(60):
         try:
-            Limit.run(0.02, until, time.monotonic() + 0.02 + i * 1e-3)
+            TimeLimit.run(0.02, until, time.monotonic() + 0.02 + i * 1e-3)
         except TooSlow:
             pass
     until(time.monotonic() + 0.5)
@@ -181,8 +181,8 @@ def test_an_interrupt_of_a_thread_is_noted_and_comes_afterwards():
 def other():
     here = threading.get_ident()
     try:
-        with Limit() as limit:
-            with Limit() as inner:
+        with TimeLimit() as limit:
+            with TimeLimit() as inner:
                 inner.run(600, cellspan._link.raise_in, here, KeyboardInterrupt)
             print(inner.noted, limit.noted)
             inner.interrupt()
@@ -192,7 +192,7 @@ def other():
     except KeyboardInterrupt:
         print('raised')
     try:
-        Limit.run(600, cellspan._link.raise_in, here, KeyboardInterrupt)
+        TimeLimit.run(600, cellspan._link.raise_in, here, KeyboardInterrupt)
         spin()
     except KeyboardInterrupt:
         print('raised')
@@ -206,7 +206,7 @@ def test_threads_have_limits_of_their_own_and_more_than_can_be_kept_have_none():
 ended = []
 def other(seconds):
     try:
-        Limit.run(seconds, spin)
+        TimeLimit.run(seconds, spin)
     except TooSlow:
         ended.append(seconds)
 threads = [threading.Thread(target=other, args=(seconds,)) for seconds in (0.4, 0.1, 0.7)]
@@ -215,8 +215,8 @@ for thread in threads:
 for thread in threads:
     thread.join()
 def many():
-    limits = [Limit().__enter__() for _ in range(100)]
-    print(Limit.run(0.01, max, 1, 2))
+    limits = [TimeLimit().__enter__() for _ in range(100)]
+    print(TimeLimit.run(0.01, max, 1, 2))
     for limit in reversed(limits):
         limit.__exit__()
     other(0.2)

@@ -15,7 +15,7 @@ class TooSlow(BaseException):
     """The time is over."""
 
 
-class Limit:
+class TimeLimit:
     """A context manager. In the block an interrupt only sets `noted`, and run() has a time limit. It starts no thread and needs hardly
     any memory, because it is used where there may be none left. In another thread than the main one, what waits in C, such as
     time.sleep(), ends first."""
