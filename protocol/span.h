@@ -101,6 +101,8 @@ enum span_kind {
     SPAN_DEBUGGED,
     SPAN_FIND,
     SPAN_MET,
+    /* between kernel and agent; the numbers before SPAN_REQUEST are taken */
+    SPAN_PARK = 96,
 };
 
 /* README.md's column "way": who sends a message to whom. A kind may have several. */

@@ -162,5 +162,6 @@ enum {
 enum { F_DEBUGGED_MESSAGE };
 enum { F_FIND_WHAT, F_FIND_QUESTION };
 enum { F_MET_WHAT, F_MET_STEP, F_MET_TEXT };
+enum { F_PARK_HOW, F_PARK_SAID };
 
 #endif

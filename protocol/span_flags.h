@@ -84,7 +84,9 @@
     X(MET, what, MET_COUNT, 2)                                                                     \
     X(MET, what, MET_THERE, 3)                                                                     \
     X(MET, what, MET_RAN, 4)                                                                       \
-    X(MET, what, MET_FAILED, 5)
+    X(MET, what, MET_FAILED, 5)                                                                    \
+    X(PARK, how, PARK_BACK, 1)                                                                     \
+    X(PARK, how, PARK_NCCL, 2)
 
 #define SPAN_FLAG(kind, field, name, value) name = (value),
 enum { SPAN_FLAGS(SPAN_FLAG) };

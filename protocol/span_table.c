@@ -130,6 +130,7 @@ static const struct span_info table[] = {
     KIND(DEBUGGED, W_TO_K, NONE, STR("message", 64 * MIB)),
     KIND(FIND, W_TO_K | K_TO_W, FINDING, STR("what", 256), STR("question", 16 * MIB)),
     KIND(MET, W_TO_K, NONE, U64("what"), U64("step"), STR("text", 64 * KIB)),
+    KIND(PARK, K_TO_A | A_TO_K, NONE, U64("how"), STR("said", 1 * MIB)),
 };
 
 #define ROWS (sizeof table / sizeof table[0])

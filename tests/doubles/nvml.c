@@ -77,8 +77,13 @@ EXPORT const char *nvmlErrorString(int result)
 EXPORT int nvmlSystemGetDriverVersion(char *version, unsigned size);
 EXPORT int nvmlSystemGetDriverVersion(char *version, unsigned size)
 {
+    long number[3];
+
     OBEY;
-    snprintf(version, size, "550.54.15");
+    if (control_line("driver", 0, number))
+        snprintf(version, size, "%ld.12.34", number[0]);
+    else
+        snprintf(version, size, "550.54.15");
     return 0;
 }
 

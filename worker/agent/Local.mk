@@ -33,6 +33,7 @@ worker_agent_libagent_a_SOURCES = \
 	worker/agent/from_kernel.c \
 	worker/agent/gpu_oom.c \
 	worker/agent/node_usage.c \
+	worker/agent/park_ranks.c \
 	worker/agent/notice.h worker/agent/notice.c \
 	worker/agent/prestart.c \
 	worker/agent/reap.c \

@@ -143,6 +143,7 @@ static const struct handler {
     { SPAN_GPUS, node_usage_gpus, NULL },
     { SPAN_GAUGES, node_usage_all, NULL },
     { SPAN_LOGS, on_logs, NULL },
+    { SPAN_PARK, NULL, park_ranks },
     { SPAN_EXPECT, on_transfer, NULL },
     { SPAN_SHIP, on_transfer, NULL },
     { SPAN_CHUNK, on_transfer, NULL },

@@ -126,6 +126,10 @@ MUST_USE int node_workers_init(struct node_workers *c, const struct agent *a,
                                uint32_t without); /* -1: memory is out; c is empty then */
 void node_workers_release(struct node_workers *c);
 
+/* ---- park_ranks.c ---- */
+/* A PARK for these workers: answers it when they are parked, or back. */
+void park_ranks(struct agent *a, const struct span *m, struct slice workers);
+
 /* ---- gpu_oom.c ---- */
 /* A cell failed because its GPU was full: adds the processes that use that memory to the error. */
 

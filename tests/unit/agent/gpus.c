@@ -239,6 +239,43 @@ static void slow_drivers_hold_up_nobody(const char *self, const struct stage *s)
     stage_set(s, "");
 }
 
+static void ask_to_park(struct kernel *k, uint64_t how)
+{
+    static const uint32_t both[] = { 2, 3 };
+    struct span m = { .kind = SPAN_PARK, .cell = 7, .v[F_PARK_HOW].u64 = how };
+
+    kernel_send(k, both, 2, &m);
+    ok(kernel_until(k, SPAN_PARK, 0) && k->last.cell == 7, "PARK is answered");
+    diag("%.*s", SLICE_ARG(k->last.v[F_PARK_SAID].s));
+}
+
+static void idle_ranks_are_parked(const char *self, const struct stage *s)
+{
+    struct kernel one, two;
+
+    stage_set(s, "count 2\nmemory 0 0\nmemory 1 0\n");
+    kernel_start(&one, self, false, WINDOW);
+    start_ranks(&one, self, 2, 2, 1, false);
+    all_ready(&one, 2);
+    ask_to_park(&one, 0);
+    ok(says(one.last.v[F_PARK_SAID].s, "\"workers\":[[2,\"parked\"],[3,\"parked\"]]"),
+       "ranks that have nothing on their GPUs only give up their leases");
+    kernel_start(&two, self, false, WINDOW);
+    start_ranks(&two, self, 2, 1, 1, false);
+    all_ready(&two, 1);
+    ask_to_park(&one, PARK_BACK);
+    ok(says(one.last.v[F_PARK_SAID].s, "\"held\":true") &&
+           says(one.last.v[F_PARK_SAID].s, "is held by"),
+       "which another notebook takes");
+    is_int(kernel_end(&two), 0, "that one ends");
+    ask_to_park(&one, PARK_BACK | PARK_NCCL);
+    ok(says(one.last.v[F_PARK_SAID].s, "\"workers\":[[2,\"running\"],[3,\"running\"]]"),
+       "then they have them again");
+    ask_to_park(&one, 0);
+    is_int(kernel_end(&one), 0, "the agent ends with parked ranks");
+    stage_set(s, "");
+}
+
 static void nodes_without_gpus_say_so(const char *self)
 {
     struct kernel k;
@@ -279,6 +316,7 @@ int main(int argc, char **argv)
     full_gpus_are_explained(&k, &s);
     notebooks_do_not_share(&k, argv[0]);
     slow_drivers_hold_up_nobody(argv[0], &s);
+    idle_ranks_are_parked(argv[0], &s);
     nodes_without_gpus_say_so(argv[0]);
     stage_close(&s);
     return plan_done();

@@ -353,6 +353,11 @@ void gpu_gauges(struct gpu_allocations *d, const struct gpu_worker *worker, size
     f(arg, slice_text("{}"));
 }
 
+void park_ranks(struct agent *a, const struct span *m, struct slice workers)
+{
+    (void)a, (void)m, (void)workers;
+}
+
 void gpu_death_report(struct gpu_allocations *d, uint32_t worker, struct slice said,
                       const struct gpu_worker *others, size_t n, gpu_text_f f, void *arg)
 {

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What needs the driver's libraries is loaded when it runs: CUDA's header, where configure found it, is all that is built against.
 noinst_LIBRARIES += worker/agent/gpu/libgpu.a
-worker_agent_gpu_libgpu_a_CPPFLAGS = $(AM_CPPFLAGS) $(NVML_CPPFLAGS)
+worker_agent_gpu_libgpu_a_CPPFLAGS = $(AM_CPPFLAGS) $(NVML_CPPFLAGS) $(CUDA_CPPFLAGS)
 worker_agent_gpu_libgpu_a_SOURCES = \
 	worker/agent/gpu/affinity.c \
+	worker/agent/gpu/checkpoint.h worker/agent/gpu/checkpoint.c \
 	worker/agent/gpu/cpu_use.c \
 	worker/agent/gpu/death_report.c \
 	worker/agent/gpu/probe.h worker/agent/gpu/probe_client.h worker/agent/gpu/probe_client.c \
@@ -21,6 +22,7 @@ worker_agent_gpu_libgpu_a_SOURCES = \
 	worker/agent/gpu/probe.h worker/agent/gpu/probe.c \
 	worker/agent/gpu/readings.c \
 	worker/agent/gpu/assign.c \
+	worker/agent/gpu/park.c \
 	worker/agent/gpu/gpu_errors.h worker/agent/gpu/gpu_errors.c
 
 # A process of its own that asks the driver; see README.md.

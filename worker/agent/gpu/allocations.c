@@ -61,7 +61,7 @@ unsigned allocations_uses(const struct gpu_allocations *d, const char *uuid)
     unsigned uses = 0;
 
     for (const struct allocation *s = d->allocations; s; s = s->next)
-        for (unsigned i = 0; i < s->n; i++)
+        for (unsigned i = 0; !s->parked && i < s->n; i++)
             uses += strcmp(s->hold[i].uuid, uuid) == 0;
     return uses;
 }

@@ -23,8 +23,9 @@ struct allocation {
     struct allocation *next;
     uint32_t worker;
     bool share;
-    bool lent; /* its leases duplicate those of an allocation that assign.c looks after */
-    bool own;  /* its worker sees no other GPUs */
+    bool lent;   /* its leases duplicate those of an allocation that assign.c looks after */
+    bool own;    /* its worker sees no other GPUs */
+    bool parked; /* its worker is not on them, and it has no leases: all fd are -1 */
     unsigned n;
     struct hold hold[];
 };
@@ -42,13 +43,17 @@ struct gpu_allocations {
 struct allocation *allocations_find(const struct gpu_allocations *d,
                                     uint32_t worker); /* NULL: none */
 unsigned allocations_uses(const struct gpu_allocations *d,
-                          const char *uuid); /* number of our own workers */
+                          const char *uuid); /* number of our own workers on it */
 /* The folder of the leases, or -1. */
 int allocations_folder(struct gpu_allocations *d, struct err *err);
 /* [{"worker", "pid", "who", "gpus"}]. NULL: memory is out. */
 json_t *allocations_workers(const struct gpu_allocations *d, const struct gpu_worker *worker,
                             size_t n);
 json_t *allocation_uuids(const struct allocation *s); /* s may be NULL: an empty list */
+
+/* ---- assign.c ---- */
+/* Errors of its GPUs belong to its worker from now on. */
+void assign_mark(struct gpu_allocations *d, const struct allocation *s);
 
 /* ---- affinity.c: binds a rank to the processors near its GPU ---- */
 /* Binds all threads of the process to those of `cpus` ("0-31,64-95") that it may use now (an engine

@@ -44,7 +44,7 @@ static void keep(void *arg)
     struct gpu_allocations *d = arg;
 
     for (struct allocation *s = d->allocations; s; s = s->next)
-        for (unsigned i = 0; !s->lent && i < s->n; i++)
+        for (unsigned i = 0; !s->lent && !s->parked && i < s->n; i++)
             keep_one(d, s, &s->hold[i]);
     if (d->allocations)
         return;
@@ -309,7 +309,7 @@ static int check(struct gpu_allocations *d, size_t ranks, unsigned each, bool sh
 
 /* ---- all or none ---- */
 
-static void mark(struct gpu_allocations *d, const struct allocation *s)
+void assign_mark(struct gpu_allocations *d, const struct allocation *s)
 {
     struct err err = { "" };
     json_t *uuids = allocation_uuids(s);
@@ -376,7 +376,7 @@ int gpu_lend(struct gpu_allocations *d, uint32_t of, uint32_t worker, struct err
         s->n++;
     }
     if (s)
-        mark(d, s);
+        assign_mark(d, s);
     return s ? 0 : -1;
 }
 
@@ -403,7 +403,7 @@ int gpu_take(struct gpu_allocations *d, const uint32_t *worker, size_t n, unsign
         }
     }
     for (size_t i = 0; i < n; i++)
-        mark(d, allocations_find(d, worker[i]));
+        assign_mark(d, allocations_find(d, worker[i]));
     watch_leases(d);
     return 0;
 fail:

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "worker/agent/gpu/checkpoint.h"
 #include "worker/agent/gpu/gpu_list.h"
 #include "worker/agent/gpu/nvml.h"
 
@@ -63,6 +64,8 @@ struct gpu_driver {
     struct mark *mark; /* owned */
     size_t n_marks;
     struct cpu_sample cpu; /* with which the next one is compared */
+    /* opened by the first question that needs it; probe.c closes it */
+    struct checkpoint_calls checkpoint;
 };
 
 void driver_init(struct gpu_driver *d);

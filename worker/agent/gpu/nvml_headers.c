@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* nvml_headers.c - compares nvml.h with NVIDIA's, if configure found that. It has no code. */
+/* nvml_headers.c - compares nvml.h and checkpoint.h with NVIDIA's headers, if configure found them.
+ * It has no code. */
 #include "config.h"
 
 #include <stddef.h>
@@ -111,3 +112,32 @@ IS(nvmlEventSetFree, nvmlEventSet_t);
 #endif
 
 typedef int headers_were_compared;
+
+/* from CUDA 12.8 on */
+#ifdef HAVE_CUDA_H
+#include <cuda.h>
+#include "worker/agent/gpu/checkpoint.h"
+#if CUDA_VERSION >= 12080
+_Static_assert(sizeof(CUcheckpointLockArgs) == sizeof(struct checkpoint_args) &&
+                   sizeof(CUcheckpointCheckpointArgs) == sizeof(struct checkpoint_args) &&
+                   sizeof(CUcheckpointRestoreArgs) == sizeof(struct checkpoint_args) &&
+                   sizeof(CUcheckpointUnlockArgs) == sizeof(struct checkpoint_args),
+               "what the driver takes");
+_Static_assert(offsetof(CUcheckpointLockArgs, timeoutMs) == 0 &&
+                   sizeof(((CUcheckpointLockArgs *)0)->timeoutMs) == sizeof(unsigned),
+               "the time limit");
+_Static_assert((int)CU_PROCESS_STATE_RUNNING == CHECKPOINT_RUNNING &&
+                   (int)CU_PROCESS_STATE_LOCKED == CHECKPOINT_LOCKED &&
+                   (int)CU_PROCESS_STATE_CHECKPOINTED == CHECKPOINT_AWAY &&
+                   (int)CU_PROCESS_STATE_FAILED == CHECKPOINT_FAILED,
+               "states");
+#define TAKES(call, ...)                                                                           \
+    _Static_assert(_Generic(&call, CUresult (*)(int, __VA_ARGS__): 1, default: 0),                 \
+                   #call " takes other arguments")
+TAKES(cuCheckpointProcessGetState, CUprocessState *);
+TAKES(cuCheckpointProcessLock, CUcheckpointLockArgs *);
+TAKES(cuCheckpointProcessCheckpoint, CUcheckpointCheckpointArgs *);
+TAKES(cuCheckpointProcessRestore, CUcheckpointRestoreArgs *);
+TAKES(cuCheckpointProcessUnlock, CUcheckpointUnlockArgs *);
+#endif
+#endif

@@ -76,6 +76,17 @@ static json_t *answer_since(struct gpu_driver *d, unsigned worker, const json_t 
     return NULL;
 }
 
+static json_t *answer_park(struct gpu_driver *d, const json_t *ask, struct err *err)
+{
+    const json_t *room = json_object_get(ask, "room");
+    const char *of = json_string_value(json_object_get(ask, "of"));
+
+    return checkpoint_park(d, json_object_get(ask, "workers"),
+                           json_is_true(json_object_get(ask, "nccl")),
+                           json_is_integer(room) ? (uint64_t)json_integer_value(room) : UINT64_MAX,
+                           of ? of : "this machine", err);
+}
+
 static json_t *answer(struct gpu_driver *d, const char *visible, const json_t *ask, struct err *err)
 {
     const char *what = json_string_value(json_object_get(ask, "ask"));
@@ -92,6 +103,10 @@ static json_t *answer(struct gpu_driver *d, const char *visible, const json_t *a
         return events_mark(d, worker, uuids, err) < 0 ? NULL : json_object();
     if (what && strcmp(what, "since") == 0)
         return answer_since(d, worker, ask, err);
+    if (what && strcmp(what, "park") == 0)
+        return answer_park(d, ask, err);
+    if (what && strcmp(what, "return") == 0)
+        return checkpoint_return(d, json_object_get(ask, "workers"), err);
     return err_null(err, "there is no question \"%s\"", what ? what : "");
 }
 
@@ -149,6 +164,7 @@ int probe_serve(int fd)
         rc = buf_add(&in, bytes, (size_t)n) < 0 ? -1 : answer_lines(&d, fd, &in);
     }
     buf_release(&in);
+    checkpoint_close(&d.checkpoint);
     driver_release(&d);
     return rc < 0 ? 1 : 0;
 }

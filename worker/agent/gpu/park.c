@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* park.c - see gpu.h: takes workers off their GPUs, and brings them back. cellspan-gpus asks the
+ * driver; this file looks after the leases. A parked worker keeps its list of GPUs, without leases:
+ * CUDA restores what it had to the same GPUs. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "worker/agent/gpu/allocations.h"
+#include "worker/agent/gpu/gpu_list.h"
+#include "worker/agent/gpu/lease.h"
+
+struct move {
+    struct gpu_allocations *all;
+    gpu_json_f f;
+    void *arg;
+    json_t *workers; /* owned, as questions have them */
+    char *why; /* owned: cellspan-gpus has not answered to "park", and is asked again; or NULL */
+};
+
+static void move_end(struct move *w, const json_t *said, const char *why, bool held)
+{
+    json_t *json = json_pack("{s:O?, s:s?, s:b, s:O?}", "workers", json_object_get(said, "states"),
+                             "why", why, "held", held, "bytes", json_object_get(said, "bytes"));
+    char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+
+    w->f(w->arg, slice_text(text ? text : "{\"why\":\"out of memory\"}"));
+    free(text);
+    json_decref(json);
+    json_decref(w->workers);
+    free(w->why);
+    free(w);
+}
+
+/* All of them are in this state. */
+static void end_all(struct move *w, const char *state, const char *why, bool held)
+{
+    json_t *states = json_array(), *said, *worker;
+    size_t i;
+
+    json_array_foreach (w->workers, i, worker)
+        (void)json_array_append_new(states,
+                                    json_pack("[O, s]", json_object_get(worker, "worker"), state));
+    said = json_pack("{s:o}", "states", states);
+    move_end(w, said, why, held);
+    json_decref(said);
+}
+
+/* ---- leases ---- */
+
+static void give_up(struct allocation *s)
+{
+    for (unsigned i = 0; i < s->n; i++)
+        lease_release(&s->hold[i].fd);
+    s->parked = true;
+}
+
+/* -1: *err; *held: somebody has one of them. */
+static int take_again(struct gpu_allocations *d, struct allocation *s, bool *held, struct err *err)
+{
+    char holder[LEASE_HOLDER], label[GPU_LABEL];
+
+    if (allocations_folder(d, err) < 0)
+        return -1;
+    for (unsigned i = 0; i < s->n; i++) {
+        const struct gpu *one = gpus_find(&d->gpus, s->hold[i].uuid);
+        const enum lease_result got = lease_take(d->folder, s->hold[i].uuid, s->share,
+                                                 &s->hold[i].fd, err);
+
+        if (got == LEASE_TAKEN)
+            continue;
+        s->hold[i].fd = -1;
+        *held = got == LEASE_HELD;
+        if (*held)
+            (void)err_set(err, "%s is held by %s", one ? gpu_label(one, label) : s->hold[i].uuid,
+                          lease_holder(d->folder, s->hold[i].uuid, s->share, holder)
+                              ? holder
+                              : "another notebook");
+        give_up(s);
+        return -1;
+    }
+    s->parked = false;
+    return 0;
+}
+
+static struct allocation *of_worker(const struct move *w, size_t i)
+{
+    return allocations_find(w->all, (uint32_t)json_integer_value(
+                                        json_object_get(json_array_get(w->workers, i), "worker")));
+}
+
+/* Takes those of all workers, or none. */
+static int take_all(struct move *w, bool *held, struct err *err)
+{
+    const size_t n = json_array_size(w->workers);
+    bool *took = calloc(n + 1, sizeof *took);
+    int rc = took ? 0 : err_set(err, "out of memory");
+
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        struct allocation *s = of_worker(w, i);
+
+        if (s && s->parked && (rc = take_again(w->all, s, held, err)) == 0)
+            took[i] = true;
+    }
+    for (size_t i = 0; rc < 0 && took && i < n; i++)
+        if (took[i])
+            give_up(of_worker(w, i));
+    free(took);
+    return rc;
+}
+
+static void settle(struct move *w, const json_t *states)
+{
+    const json_t *one;
+    size_t k;
+
+    json_array_foreach (states, k, one) {
+        struct allocation *s =
+            allocations_find(w->all, (uint32_t)json_integer_value(json_array_get(one, 0)));
+        const char *state = json_string_value(json_array_get(one, 1));
+
+        if (s && state && strcmp(state, "parked") == 0)
+            give_up(s);
+        else if (s)
+            assign_mark(w->all, s);
+    }
+}
+
+/* ---- questions ---- */
+
+static void answered(void *arg, const json_t *said, const char *why);
+
+/* Takes question. -1: the move has ended. */
+static int ask(struct move *w, json_t *question, const char *otherwise)
+{
+    struct err err = { "" };
+
+    if (question &&
+        probe_client_ask(w->all->client, question, GPU_PARK_NS / 2, answered, w, &err) == 0)
+        return 0;
+    end_all(w, otherwise, err.text[0] ? err.text : "out of memory", false);
+    return -1;
+}
+
+static json_t *to_return(const struct move *w)
+{
+    return json_pack("{s:s, s:O}", "ask", "return", "workers", w->workers);
+}
+
+/* Without an answer nobody knows what the driver has done: another process is asked to bring all
+ * back, once. */
+static void answered(void *arg, const json_t *said, const char *why)
+{
+    struct move *w = arg;
+
+    if (said) {
+        settle(w, json_object_get(said, "states"));
+        move_end(w, said, w->why ? w->why : json_string_value(json_object_get(said, "why")), false);
+        return;
+    }
+    log_warn("gpu", "ranks that are parked or brought back: %s", why);
+    if (w->why || !(w->why = strdup(why)))
+        end_all(w, "lost", w->why ? w->why : why, false);
+    else
+        (void)ask(w, to_return(w), "lost");
+}
+
+static struct move *move_create(struct gpu_allocations *d, const struct gpu_worker *worker,
+                                size_t n, gpu_json_f f, void *arg)
+{
+    struct move *w = calloc(1, sizeof *w);
+
+    if (w)
+        *w = (struct move){ d, f, arg, allocations_workers(d, worker, n), NULL };
+    if (w && w->workers)
+        return w;
+    free(w);
+    f(arg, slice_text("{\"why\":\"out of memory\"}"));
+    return NULL;
+}
+
+void gpu_park(struct gpu_allocations *d, const struct gpu_worker *worker, size_t n, bool nccl,
+              uint64_t room, const char *of, gpu_json_f f, void *arg)
+{
+    struct move *w = move_create(d, worker, n, f, arg);
+    const json_int_t bytes = room < INT64_MAX ? (json_int_t)room : INT64_MAX;
+
+    if (w)
+        (void)ask(w,
+                  json_pack("{s:s, s:O, s:b, s:I, s:s}", "ask", "park", "workers", w->workers,
+                            "nccl", nccl, "room", bytes, "of", of),
+                  "running");
+}
+
+void gpu_return(struct gpu_allocations *d, const struct gpu_worker *worker, size_t n, gpu_json_f f,
+                void *arg)
+{
+    struct move *w = move_create(d, worker, n, f, arg);
+    struct err err = { "" };
+    bool held = false;
+
+    if (!w)
+        return;
+    if (take_all(w, &held, &err) < 0)
+        end_all(w, "parked", err.text, held);
+    else
+        (void)ask(w, to_return(w), "lost");
+}
