@@ -12,7 +12,7 @@ import sys
 
 import pytest
 from client import values
-from test_faults import AGENT, BOTH, SOON, UP, elsewhere, lan, net, notebook  # noqa: F401  (fixtures among them)
+from test_host_faults import AGENT, BOTH, SOON, UP, elsewhere, lan, net, notebook  # noqa: F401  (fixtures among them)
 
 
 def refused(nb, on, ename, *words, limit=SOON):

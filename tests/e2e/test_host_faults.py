@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Networks and hosts that fail: what the user reads, that no process is left anywhere, and that the next cell works.
+"""Hosts and networks that fail: what the user reads, that no process is left anywhere, and that the next cell works.
 
 Each test has a notebook of its own, with ranks 0 and 1 on h1 and 2 and 3 on h2, unless it says otherwise.
 """
