@@ -27,7 +27,7 @@ GROUPS = {
 # group belongs. The first five are long in tests/clients.
 LONGEST = ("test_lab", "test_headless", "test_lightning", "test_frameworks", "test_slow_clients",
            "test_host_faults", "test_slurm", "test_launchers_slurm", "test_relay_slurm", "test_engines_slurm", "test_interfaces",
-           "test_sent", "test_engines", "test_bad_days", "test_away", "test_on", "test_relay", "test_busy", "test_debugger", "test_ranks",
+           "test_sent", "test_engines", "test_changing_networks", "test_away", "test_on", "test_relay", "test_busy", "test_debugger", "test_ranks",
            "test_code", "test_spawned_processes", "test_gpus_nccl", "test_install", "test_torch_errors", "test_documents", "test_hosts",
            "test_page", "test_shown_errors", "test_failures", "test_run", "test_horovod", "test_plain_python", "test_resume", "test_px",
            "test_gpus", "test_no_start", "test_seeds", "test_output", "test_store_waits", "test_scripts", "test_subshells", "test_follow",
