@@ -13,6 +13,7 @@ from client import Notebook, by_rank
 from packages import needs
 from processes import wait_until
 from test_subshells import Subshell
+from torch_users import beforehand
 
 needs("debugpy")
 
@@ -132,6 +133,15 @@ def new():
         yield notebook
     finally:
         notebook.close()
+
+
+@pytest.fixture
+def sixty_four(monkeypatch):
+    """Such a kernel whose ranks have pydevd from the process that forks them: each would import it for a fifth of a second."""
+    beforehand(monkeypatch, set(), "debugpy.server.api,pydevd")
+    notebook = Debugged()
+    yield notebook
+    notebook.close()
 
 
 def listens(pid):
@@ -503,8 +513,8 @@ def test_a_second_client_lets_all_go_on(nb):
 
 
 @pytest.mark.limit(300)
-def test_sixty_four_ranks_on_one_breakpoint_stay_usable(new):
-    nb = new
+def test_sixty_four_ranks_on_one_breakpoint_stay_usable(sixty_four):
+    nb = sixty_four
     nb.ok("%%distribute -n 64 --no-gpu\n1", limit=200)
     nb.attach()
     code = SLEEPS.replace("-n 2", "-n 64").format("")
