@@ -217,6 +217,7 @@ def test_what_a_failed_cell_holds_is_freed_by_the_next_one_or_at_once(nb):
     assert "there are no ranks yet" in nb.run("%ranks free").assert_error("UsageError").shown
 
 
+@pytest.mark.only_names
 def test_an_error_says_that_gpu_memory_stays(nb):
     nb.ok("%%distribute -n 2\nimport sys, types\n"
           "cuda = types.SimpleNamespace(is_initialized=lambda: True, memory_allocated=lambda: 1 << 20)")

@@ -221,6 +221,7 @@ def test_while_it_runs_nothing_is_open_to_others_and_afterwards_nothing_is_left(
     gone(places, nb.marker, shared)
 
 
+@pytest.mark.only_names
 def test_the_walk_finds_what_a_kernel_leaves(places):
     """On purpose: a file of a rank's, one that home had open, and a memory file of torch's kind. The walk would be worth nothing
     otherwise."""
