@@ -8,7 +8,7 @@ kernel_agents_libagents_a_SOURCES = \
 	kernel/agents/agents_nodes.c \
 	kernel/agents/agents_zap.c \
 	kernel/agents/advertise.c \
-	kernel/agents/allowed_keys.c \
+	kernel/agents/allowed_keys.h kernel/agents/allowed_keys.c \
 	kernel/agents/credit.c \
 	kernel/agents/fan.c \
 	kernel/agents/from_agents.c kernel/agents/node_failures.c \

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Decides whether an agent's key may connect (declared in listen.h). Public keys look random, so
- * their first bytes serve as hash. */
-#include "kernel/agents/listen.h"
+/* Public keys look random, so their first bytes serve as hash. */
+#include "kernel/agents/allowed_keys.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +32,7 @@ static struct allowed_key *seek(struct allowed_key *key, size_t places, const un
 /* Does it stay when the table is built again? */
 static bool stays(const struct allowed_key *k, unsigned without)
 {
-    return k->engine && k->engine != without && !(k->used && k->passing);
+    return k->engine && k->engine != without && !(k->is_void && k->passing);
 }
 
 /* Builds the table again, with room for n more keys and without the keys of one engine. Only keys
@@ -74,14 +73,14 @@ void allowed_keys_add(struct allowed_keys *a, const unsigned char public[KEY_SIZ
     memcpy(k->public, public, KEY_SIZE);
 }
 
-/* If memory is out, the keys stay in the table, as used. */
+/* If memory is out, the keys stay in the table, void. */
 void allowed_keys_end(struct allowed_keys *a, unsigned engine)
 {
     if (!a->places || rebuild(a, 0, engine) == 0)
         return;
     for (size_t i = 0; i < a->places; i++)
         if (a->key[i].engine == engine)
-            a->key[i].used = 1;
+            a->key[i].is_void = 1;
 }
 
 enum key_verdict allowed_keys_ask(const struct allowed_keys *a, const unsigned char *public,
@@ -94,7 +93,7 @@ enum key_verdict allowed_keys_ask(const struct allowed_keys *a, const unsigned c
     k = a->places ? seek(a->key, a->places, public) : NULL;
     if (!k || !k->engine)
         return a->pending ? KEY_UNKNOWN_YET : KEY_UNKNOWN;
-    if (k->used)
+    if (k->is_void)
         return KEY_VOID;
     *node = k->node;
     return KEY_ALLOWED;
@@ -122,7 +121,7 @@ void allowed_keys_void(struct allowed_keys *a, const unsigned char public[KEY_SI
     struct allowed_key *k = a->places ? seek(a->key, a->places, public) : NULL;
 
     if (k && k->engine)
-        k->used = 1;
+        k->is_void = 1;
 }
 
 const char *key_verdict_words(enum key_verdict v)

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/random.h"
-#include "kernel/agents/listen.h"
+#include "kernel/agents/allowed_keys.h"
 #include "tests/unit/chaos.h"
 #include "tests/unit/tap.h"
 
@@ -95,11 +95,11 @@ static void runs_end(void)
     alloc_fail_at(0);
     allowed_keys_end(&a, 3);
     alloc_fail_at(-1);
-    is_int(verdict(&a, 3, 50), KEY_VOID, "without memory the keys are at least used up");
+    is_int(verdict(&a, 3, 50), KEY_VOID, "without memory the keys are at least void");
     a.pending = 1;
     is_int(verdict(&a, 7, 0), KEY_UNKNOWN_YET,
            "while a run has not said its size, strangers may be early");
-    is_int(verdict(&a, 3, 50), KEY_VOID, "used is used all the same");
+    is_int(verdict(&a, 3, 50), KEY_VOID, "void is void all the same");
     allowed_keys_release(&a);
 }
 
@@ -134,13 +134,13 @@ static void one_key_takes_the_place_of_another(void)
     struct allowed_keys a = ALLOWED_KEYS_INIT;
 
     ok(add(&a, 1, 10) == 0 && replace(&a, first.public, &next) == 0, "an agent names its next key");
-    is_int(ask(&a, &first, 1003), KEY_VOID, "its first one is used then");
+    is_int(ask(&a, &first, 1003), KEY_VOID, "its first one is void then");
     is_int(ask(&a, &next, 1003), KEY_ALLOWED, "the next is that of its node");
     is_int(verdict(&a, 1, 4), KEY_ALLOWED, "the others' are as before");
     is_int(replace(&a, next.public, &none), -1, "nobody can name zeros");
     is_int(replace(&a, next.public, &other), -1, "or the key of another");
     is_int(replace(&a, next.public, &next), -1, "or the same once more");
-    is_int(replace(&a, next.public, &first), -1, "or one that was used");
+    is_int(replace(&a, next.public, &first), -1, "or one that is void");
     is_int(ask(&a, &next, 1003), KEY_ALLOWED, "which changes nothing");
     is_int(verdict(&a, 1, 4), KEY_ALLOWED, "not for the other one either");
     ok(replace(&a, none.public, &last) == 0, "an agent may have had no key");
@@ -167,7 +167,7 @@ static void who_resumes_for_ever_needs_no_more_memory(void)
     }
     is_int(wrong, 0, "3000 keys, one after the other");
     is_int(a.places, places, "have the room of a few");
-    is_int(verdict(&a, 1, 3), KEY_VOID, "the engine's key is not forgotten: it stays used");
+    is_int(verdict(&a, 1, 3), KEY_VOID, "the engine's key is not forgotten: it stays void");
     is_int(verdict(&a, 1, 4), KEY_ALLOWED, "nor are the others");
     for (unsigned k = 3000; a.n + 1 <= a.places / 2; k++) { /* until the table is full */
         next = turn_of(3, k);
