@@ -219,7 +219,7 @@ static int listen_on_any(port_listen_f listen, void *arg, struct err *err)
     return why ? err_set(err, "no tcp port could be opened: %s", strerror(why)) : 0;
 }
 
-static int complain(struct port_range r, int why, struct err *err)
+static int no_port_opened(struct port_range r, int why, struct err *err)
 {
     const char *range = setting_text(SETTING_PORT);
     struct buf who = BUF_INIT;
@@ -258,5 +258,5 @@ int ports_listen(port_listen_f listen, void *arg, struct err *err)
             return 0;
         else if (why != EADDRINUSE && why != EACCES)
             break;
-    return complain(r, why, err);
+    return no_port_opened(r, why, err);
 }

@@ -77,7 +77,8 @@ static void choose(struct listen_addresses *out, const struct ifaddrs *all, cons
         }
 }
 
-static int complain(const struct ifaddrs *all, const char *interface, struct err *err)
+/* CELLSPAN_INTERFACE names what this machine does not have. */
+static int no_such_interface(const struct ifaddrs *all, const char *interface, struct err *err)
 {
     struct listen_addresses there = { .n = 0 };
     struct buf list = BUF_INIT;
@@ -171,7 +172,7 @@ static int bind_and_list(struct listen *l, const struct ifaddrs *all, const char
 
     choose(&addresses, all, interface);
     if (addresses.n == 0)
-        return some ? complain(all, interface, err)
+        return some ? no_such_interface(all, interface, err)
                     : err_set(err, "this machine has no address that other machines could "
                                    "reach: connect it to their network, or use --on local");
     if (ports_listen(bind_each, &binding, err) < 0 || add_own(l, binding.addresses, err) < 0)
