@@ -75,8 +75,9 @@ int node_gpus_open(const struct cell *c, struct node_gpus *p); /* -1: memory is 
 unsigned node_gpus_find(const struct node_gpus *p, unsigned node);
 void node_gpus_on_gpus(struct notebook *nb, unsigned node, const struct span *m); /* a GPUS */
 struct place_want node_gpus_want(const struct cell *c); /* the GPUs that its ranks want */
-/* the world's size; 0: it depends on the nodes */
-unsigned node_gpus_world(const struct cell *c);
+/* the world's size, as the cell or an earlier one wants it; 0: it depends on the nodes, and
+ * place_world() says it */
+unsigned cell_world_asked(const struct cell *c);
 /* asks nodes for their GPUs if the placement depends on them; -1: the cell has failed */
 int node_gpus_ask(struct cell *c);
 bool node_gpus_wait(const struct cell *c); /* a node has not answered */

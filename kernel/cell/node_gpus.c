@@ -88,7 +88,7 @@ static unsigned world_of_nodes(const struct cell *c)
     return world < UINT32_MAX ? (unsigned)world : UINT32_MAX - 1;
 }
 
-unsigned node_gpus_world(const struct cell *c)
+unsigned cell_world_asked(const struct cell *c)
 {
     if (c->plan.kind == PLAN_RANKS)
         return c->world;
@@ -102,7 +102,7 @@ unsigned node_gpus_world(const struct cell *c)
 
 static bool depends_on_gpus(const struct cell *c)
 {
-    const unsigned world = node_gpus_world(c);
+    const unsigned world = cell_world_asked(c);
 
     if (node_gpus_want(c).no_gpu || (c->plan.kind == PLAN_RANKS && !world))
         return false;

@@ -40,7 +40,7 @@ static int set_world(struct cell *c, const struct node_gpus *p)
     const unsigned most = c->nb->config.cells.n_most;
     struct err err = { "" };
 
-    c->world = node_gpus_world(c);
+    c->world = cell_world_asked(c);
     if (c->plan.n == PLAN_N_GPU && !(c->world = place_world_of_gpus(p->node, p->n, &want)))
         return refuse_n_gpu(c, p);
     if (c->plan.kind != PLAN_RANKS && !c->world) {
