@@ -32,7 +32,7 @@ from .bindings import NOTHING
 from .by_name import ANY
 from .call_buffers import EACH_TIME, CallBuffers, is_group
 from .fingerprints import SENT_MAX, Contents, Known, Sent, fingerprint, hashed, proven, size_of, unchanged
-from .own_names import IPYTHONS, is_own
+from .own_names import OWN_UNTIL_BOUND, is_own
 from .rank_definitions import RankDefinitions
 from .unseen import Unseen
 
@@ -243,7 +243,7 @@ class Capture:
         assigned = {**dict.fromkeys(self._writes, False), **assigned}
         self._unseen.ranks_bind.update(assigned)
         for name, certain in assigned.items():
-            if name in seen or name in IPYTHONS or not self._is_ours(name) or self._is_list_of_ranks(name):
+            if name in seen or name in OWN_UNTIL_BOUND or not self._is_ours(name) or self._is_list_of_ranks(name):
                 continue  # `_` is often a name for what nobody needs
             old = self._known.get(name) if certain and not explicit else None
             if self._is_large_as_it_was(old):

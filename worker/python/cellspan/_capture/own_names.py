@@ -7,19 +7,19 @@ from __future__ import annotations
 import re
 import sys
 
-PYTHONS = frozenset(
+ALWAYS_OWN = frozenset(
     "_ih _oh _dh _sh __name__ __doc__ __package__ __loader__ __spec__ __builtin__ __builtins__ __annotations__ __session__".split()
 )
-IPYTHONS = frozenset("In Out _ __ ___ _i _ii _iii exit quit get_ipython".split())
+OWN_UNTIL_BOUND = frozenset("In Out _ __ ___ _i _ii _iii exit quit get_ipython".split())
 NUMBERED = re.compile(r"_i\d+$")
 _NONE = object()
 
 
 def is_own(name, value, user_ns):
     """Is this Python's or IPython's own variable?"""
-    if name in PYTHONS:
+    if name in ALWAYS_OWN:
         return True
-    if name not in IPYTHONS and not (name[:2] == "_i" and NUMBERED.match(name)):
+    if name not in OWN_UNTIL_BOUND and not (name[:2] == "_i" and NUMBERED.match(name)):
         return False
     shell = getattr(sys.modules.get("IPython.core.interactiveshell"), "InteractiveShell", None)
     shell = getattr(shell, "_instance", None)
