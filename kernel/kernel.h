@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* kernel.h - creates all parts of the kernel and connects them. */
+/* kernel.h - creates all parts of the kernel and connects them. It ends with the program that has
+ * started it. */
 #ifndef KERNEL_KERNEL_H
 #define KERNEL_KERNEL_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* node_failures.c - notices that nodes are lost: a connection ended, a node is silent, or an engine
- * reports it (declared in private.h). */
+/* node_failures.c - notices that nodes are lost or away: a connection ended, a node is silent, or
+ * an engine reports it (declared in private.h). */
 #include <stdio.h>
 #include <sys/socket.h>
 

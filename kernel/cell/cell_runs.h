@@ -15,6 +15,7 @@ void run_begin(struct cell *c);
 /* Marks the members that did not get their message as interrupted, so that the cell does not wait
  * for their answers. */
 void run_leave_out(struct cell *c);
+/* Has the cell ended? If it has failed (cell_fail()) and ranks still run it, stops them. */
 enum cell_outcome run_poll(struct cell *c);
 /* all members have ended: shows their errors */
 enum cell_outcome run_end(struct cell *c);

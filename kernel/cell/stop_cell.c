@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Stops the ranks of a cell after a failure, an interrupt or a time-out.
  *
- * After the first failure the cell waits a moment, since other ranks may fail with the same error.
- * Then the error is shown, and ranks that still run are interrupted. SIGINT does not end a wait in
- * a collective; so after another moment the connections between ranks are cut, which ends gloo's
- * waits. Ranks that still run after the grace time are asked for their stacks, and killed. */
+ * After the first failure of a rank the cell waits a moment, since other ranks may fail with the
+ * same error. Then the error is shown, and ranks that still run are interrupted. If the kernel
+ * itself fails the cell, as after a time-out, run_poll() of run_cell.c has them interrupted at
+ * once. SIGINT does not end a wait in a collective; so after another moment the connections between
+ * ranks are cut, which ends gloo's waits. Ranks that still run after the grace time are asked for
+ * their stacks, and killed. */
 #include <stdlib.h>
 #include <string.h>
 

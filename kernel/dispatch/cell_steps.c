@@ -116,7 +116,8 @@ static void enter(struct cell *c, const struct cell_step *step)
         run_leave_out(c);
 }
 
-/* If the cell has failed while ranks run it, poll() stops the ranks before the step ends. */
+/* If the cell has failed while ranks run it, the step's poll() stops the ranks (run_poll(),
+ * check_poll()) before the step ends. */
 static bool step_once(struct cell *c)
 {
     enum cell_outcome outcome = CELL_STAYS;

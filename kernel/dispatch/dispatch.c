@@ -234,6 +234,8 @@ static void take_execute(struct notebook *nb, struct request *r)
     take_next(nb);
 }
 
+/* Completions never wait in the queue of cells: while ranks run a cell, home answers; while home
+ * runs one, they wait in home. */
 static void take_complete(struct notebook *nb, struct request *r)
 {
     if (!info_complete(nb, r))
