@@ -32,6 +32,8 @@ negative = torch._neg_view(torch.ones(2))
 channels = torch.quantize_per_channel(torch.ones(2, 2), torch.tensor([0.5, 0.25]), torch.tensor([0, 0]), 0, torch.quint8)
 tagged = torch.zeros(2).as_subclass(Tagged)
 tagged.note = ["new"]
+plus = numpy.vectorize(lambda x: x + 1, otypes=[float])
+plus([1])
 """
 # name: (how ranks read it, how home changes it, how a rank does, what a rank reads then, and what that is after home's change)
 VALUES = {
@@ -53,6 +55,7 @@ VALUES = {
     "negative": ("negative.sum(), str(negative)", "negative[0] = 4", "negative[0] = 5", "(negative[0].item(), negative.is_neg())", (4, True)),
     "channels": ("channels.dequantize()", "channels[0, 0] = 1.5", "channels[0, 0] = 0.5", "channels.dequantize().tolist()", [[1.5, 1], [1, 1]]),
     "tagged": ("tagged.sum()", "tagged.note.append(1)", "tagged.note.append(2)", "(tagged.note, type(tagged).__name__)", (["new", 1], "Tagged")),
+    "plus": ("plus([1, 2])", "plus.otypes = 'i'", "plus.otypes = 'f'", "plus([1]).dtype.kind", "i"),
 }
 
 

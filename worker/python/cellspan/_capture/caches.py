@@ -44,11 +44,18 @@ def _reduce_tracked(array):
     return less(arrays.reduce_subclass(array), ("_dirty_hash", "_hashed"))
 
 
+def _reduce_vectorize(function):
+    """numpy.vectorize keeps a ufunc, which can't be pickled, of its first call."""
+    make, args, state, *more = function.__reduce_ex__(5)
+    return (make, args, {**state, "_ufunc": {}} if isinstance(state, dict) and state.get("_ufunc") else state, *more)
+
+
 GRAPH = ("adj", "succ", "pred", "nodes", "edges", "out_edges", "in_edges", "degree", "in_degree", "out_degree", "__networkx_cache__")
 
 RULES = {
     ("scipy.sparse._compressed", "_cs_matrix"): without("_has_canonical_format", "_has_sorted_indices"),
     ("scipy.sparse._coo", "_coo_base"): _reduce_coo,
+    ("numpy", "vectorize"): _reduce_vectorize,
     ("pandas.core.base", "SelectionMixin"): without("_cache"),  # groupby, rolling, resample
     ("pandas.core.groupby.ops", "BaseGrouper"): without("_cache"),
     ("pandas.core.groupby.grouper", "Grouping"): without("_cache"),
