@@ -202,7 +202,7 @@ def test_a_run_is_listed_by_its_command_and_can_be_stopped(cellspan, tmp_path):
 def test_what_a_run_waited_for_is_no_status_of_its_end(cellspan, tmp_path):
     (tmp_path / "imported_slowly.py").write_text("import time\ntime.sleep(4)\n")
     (tmp_path / "short.py").write_text("print('ran')\n")
-    code, out, err = cellspan("run", "-n", 1, "short.py", CELLSPAN_PRELOAD="imported_slowly", PYTHONPATH=str(tmp_path))
+    code, out, err = cellspan("run", "-n", 1, "short.py", CELLSPAN_PRELOAD="-torch,-numpy,imported_slowly", PYTHONPATH=str(tmp_path))
     assert code == 0 and "ran" in out, err
     assert "as of" not in err, err
 

@@ -345,7 +345,7 @@ def test_ranks_start_whatever_modules_do_that_were_to_be_imported_beforehand(fre
     (tmp_path / "quits.py").write_text("import sys\nsys.exit('no')")
     (tmp_path / "interrupts.py").write_text("raise KeyboardInterrupt")
     log = tmp_path / "log"
-    nb = fresh(cwd=str(tmp_path), env={"CELLSPAN_PRELOAD": "quits,interrupts", "PYTHONPATH": str(tmp_path), "CELLSPAN_LOG": f"warn:{log}"})
+    nb = fresh(cwd=str(tmp_path), env={"CELLSPAN_PRELOAD": "-torch,-numpy,quits,interrupts", "PYTHONPATH": str(tmp_path), "CELLSPAN_LOG": f"warn:{log}"})
     assert nb.ok("%%distribute -n 2\n7").value == "7"
     for told in ("quits could not be imported beforehand: SystemExit: no", "interrupts could not be imported beforehand: KeyboardInterrupt"):
         assert told in log.read_text()

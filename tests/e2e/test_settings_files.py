@@ -54,7 +54,7 @@ def place(tmp_path):
 
 
 def test_a_notebook_has_its_files_settings_and_says_what_is_refused(fresh, place):
-    place.write(user='merge = "prefix"\nstatus = "of"\npreload = "wave"\n', project='merge = "rank0"\npreload = "evil"\nlog = "debug:/tmp/x"\n')
+    place.write(user='merge = "prefix"\nstatus = "of"\npreload = "-torch,-numpy,wave"\n', project='merge = "rank0"\npreload = "evil"\nlog = "debug:/tmp/x"\n')
     nb = fresh(**place.kernel(CELLSPAN_PRELOAD=""))  # which the tests set otherwise
     first = nb.ok("%%distribute -n 2\nimport os, sys\nprint(os.environ['CELLSPAN_MERGE'], 'wave' in sys.modules, 'evil' in sys.modules)")
     assert first.stdout == "rank0 True False\n", first.stdout

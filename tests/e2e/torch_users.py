@@ -17,9 +17,9 @@ import pathlib
 import re
 import types
 
-TORCH = r"(?<!cellspan\.)\btorch\b"  # not torchrun, nor a test's name that has the word; cellspan.torch imports no torch
+TORCH = r"(?<!cellspan\.)(?<!-)\btorch\b"  # not torchrun, nor a test's name that has the word; cellspan.torch imports no torch, nor does -torch
 WORDS = {"torch": re.compile(TORCH), "numpy": re.compile(
-    TORCH + r"|numpy|\bnp\b|cupy|horovod|jax|lightning|matplotlib|pandas|plotly|plt|scipy|sklearn|tensorflow")}
+    TORCH + r"|(?<!-)numpy|\bnp\b|cupy|horovod|jax|lightning|matplotlib|pandas|plotly|plt|scipy|sklearn|tensorflow")}
 
 
 def mentions(function, word, seen=None):
