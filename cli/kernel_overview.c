@@ -34,7 +34,6 @@
 #define SLACK_NS   NS_PER_S            /* for the process that asks it */
 #define BEGIN_NS   (20 * NS_PER_S)     /* no kernel is asked later */
 #define ANSWER_MAX (1u << 20)          /* bytes */
-#define OWNER_MAX  64u                 /* kernels of another user that are asked */
 #define KEPT_MAX   (32u << 20)         /* bytes of memory for all that those have said */
 #define VALUE_SIZE 128u                /* bytes of memory for each mark between JSON's values */
 #define MEMORY_MAX (UINT64_C(1) << 30) /* of addresses; most of them are never used */
@@ -260,7 +259,7 @@ static void turns_fill(struct turn *turn, const struct kernels *k, size_t first)
         turn[i].before = i && turn[i - 1].uid == turn[i].uid ? turn[i - 1].before + 1 : 0;
         if (kernel_is_elsewhere(one))
             turn[i].no = "not asked: it is root's, in a container or in other namespaces";
-        else if (one->foreign && turn[i].before >= OWNER_MAX)
+        else if (one->foreign && turn[i].before >= KERNELS_OWNER_MAX)
             turn[i].no = "not asked: its user has many others";
     }
     qsort(turn, k->n, sizeof *turn, by_turn);

@@ -24,6 +24,8 @@ struct running_kernel {
     bool served;      /* a Jupyter server has started it */
 };
 
+#define KERNELS_OWNER_MAX 64u /* kernels of another user that are asked */
+
 struct kernels {
     struct running_kernel *of; /* owned, n of them, the oldest first */
     size_t n, room;

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/settings_files.h"
 #include "cli/kernels.h"
+#include "cli/ps_brief.h"
 #include "cli/ps_table.h"
 
 #define ANSWER_NS (3 * NS_PER_S) /* until a kernel has said what runs */
@@ -26,13 +27,15 @@
 /* ---- ps ---- */
 
 struct ps {
-    bool all, json, help;
+    bool all, json, brief, help;
 };
 
 const struct cmdline_row ps_rows[] = {
     { "all", NULL, "also who holds which GPU, and for root the notebooks of all users",
       offsetof(struct ps, all) },
     { "json", NULL, "print JSON with all that is known, for programs", offsetof(struct ps, json) },
+    { "brief", NULL, "print JSON with the numbers of the tables only, always of one form",
+      offsetof(struct ps, brief) },
     { "help", NULL, "this text", offsetof(struct ps, help) },
     { NULL, NULL, NULL, 0 },
 };
@@ -49,12 +52,17 @@ static json_t *array_of(const struct overview *of, size_t n)
     return all;
 }
 
-static int print_json(const struct kernels *k, const struct overview *of, json_t *cards, bool all,
-                      struct err *err)
+static json_t *whole(const struct kernels *k, const struct overview *of, json_t *cards, bool all)
 {
     json_t *list = array_of(of, k->n);
-    json_t *told = all && list ? json_pack("{s:o, s:O}", "notebooks", list, "gpus", cards) : list;
-    int rc = told ? 0 : err_set(err, "out of memory");
+
+    return all && list ? json_pack("{s:o, s:O}", "notebooks", list, "gpus", cards) : list;
+}
+
+/* Takes what is to be told. */
+static int print_json(json_t *told, struct err *err)
+{
+    const int rc = told ? 0 : err_set(err, "out of memory");
 
     if (rc == 0 && json_dumpf(told, stdout, JSON_INDENT(1) | JSON_SORT_KEYS) == 0)
         putchar('\n');
@@ -81,21 +89,24 @@ static void print_tables(const struct kernels *k, const struct overview *of, jso
                         "GPU is what its lease says\n");
 }
 
-static int ps(bool all, bool json, struct err *err)
+static int ps(const struct ps *o, struct err *err)
 {
+    const bool all = o->all, users = all && geteuid() == 0;
     struct kernels k = KERNELS_INIT;
     json_t *cards = NULL;
     struct overview *of = NULL;
     struct settings_files files = SETTINGS_FILES_INIT;
-    int rc = kernels_find(&k, all && geteuid() == 0, err);
+    int rc = kernels_find(&k, users, err);
 
     if (rc == 0 && all && settings_files_load(&files) < 0) /* the folder of the leases */
         rc = err_set(err, "out of memory");
     settings_files_release(&files);
     if (rc == 0 && !(of = overviews_ask(&k, all ? &cards : NULL, err)))
         rc = -1;
-    if (rc == 0 && json)
-        rc = print_json(&k, of, cards, all, err);
+    if (rc == 0 && o->brief)
+        rc = print_json(ps_brief(&k, of, cards, users), err);
+    else if (rc == 0 && o->json)
+        rc = print_json(whole(&k, of, cards, all), err);
     else if (rc == 0)
         print_tables(&k, of, cards, all);
     if (fflush(stdout) && rc == 0)
@@ -108,20 +119,20 @@ static int ps(bool all, bool json, struct err *err)
 
 int command_ps(int argc, char **argv)
 {
-    struct ps o = { false, false, false };
+    struct ps o = { 0 };
     struct err err = { "" };
     int rc = 2;
 
     if (cmdline_parse(ps_rows, argc, argv, NULL, &o, &err) == 0) {
         if (o.help) {
             puts(
-                "usage: cellspan ps [--all] [--json]\n\n"
+                "usage: cellspan ps [--all] [--json|--brief]\n\n"
                 "Lists what runs as this user on this machine: notebooks and `cellspan run`, their ranks, where\n"
                 "these are, the cell that runs, memory and GPUs of the ranks, and the age.\n");
             cmdline_help(ps_rows, stdout);
             return 0;
         }
-        rc = ps(o.all, o.json, &err) < 0 ? 1 : 0;
+        rc = ps(&o, &err) < 0 ? 1 : 0;
     }
     if (rc)
         fprintf(stderr, "cellspan ps: %s\n", err.text);

@@ -91,7 +91,7 @@ static void print_start(const char *text, size_t width)
     free(cut);
 }
 
-static const char *user_name(char out[static 33], uid_t uid)
+const char *ps_table_user(char out[static 33], uid_t uid)
 {
     const struct passwd *p = getpwuid(uid);
 
@@ -109,11 +109,6 @@ static const char *told_time(char out[static 24], double seconds)
 }
 
 /* ---- notebooks ---- */
-
-struct sum {
-    unsigned ranks, busy, gpus;
-    uint64_t memory; /* bytes */
-};
 
 /* The pages that are no file's and nobody's shared memory: of /proc/PID/statm, the second number
  * without the third. */
@@ -161,7 +156,7 @@ void ps_table_complete(json_t *said, bool quick)
 }
 
 /* gpus: how many each rank has. */
-static void sum_rows(struct sum *s, json_t *rows, unsigned gpus)
+static void sum_rows(struct ps_sum *s, json_t *rows, unsigned gpus)
 {
     json_t *row;
     size_t i;
@@ -181,7 +176,7 @@ static void sum_rows(struct sum *s, json_t *rows, unsigned gpus)
 }
 
 /* Ranks beside the group use its GPUs. */
-static void sum_all(struct sum *s, json_t *content)
+void ps_table_sum(struct ps_sum *s, const json_t *content)
 {
     json_t *table = json_object_get(content, "table");
 
@@ -200,7 +195,7 @@ static void print_heading(bool users)
     puts(users ? "IDLE      AGE" : "AGE");
 }
 
-static bool answered(const json_t *content)
+bool ps_table_answered(const json_t *content)
 {
     return !json_object_get(content, "error") && !json_object_get(content, "ename");
 }
@@ -213,7 +208,7 @@ static const char *runs_text(char out[static 64], const json_t *content)
 
     if (json_is_false(json_object_get(content, "asked")))
         return "not asked";
-    if (!answered(content)) /* or it is of an older version */
+    if (!ps_table_answered(content)) /* or it is of an older version */
         return "no answer";
     if (json_is_object(cell))
         snprintf(out, 64, "In [%d] %s", (int)json_integer_value(json_object_get(cell, "count")),
@@ -228,16 +223,16 @@ static void print_row(const struct running_kernel *k, const struct overview *o, 
 {
     const char *on = json_string_value(json_object_get(json_object_get(o->content, "table"), "on"));
     char ranks[32], runs[64], age[24], memory[24], name[33], idle[24];
-    struct sum s = { 0 };
+    struct ps_sum s = { 0 };
 
-    sum_all(&s, o->content);
+    ps_table_sum(&s, o->content);
     if (s.busy)
         snprintf(ranks, sizeof ranks, "%u (%u busy)", s.ranks, s.busy);
     else
         snprintf(ranks, sizeof ranks, "%u", s.ranks);
     printf("%-8ld ", (long)k->pid);
     if (users) {
-        print_start(user_name(name, k->uid), 12);
+        print_start(ps_table_user(name, k->uid), 12);
         putchar(' ');
     }
     print_end(o->name, SHOWN);
@@ -259,8 +254,7 @@ void ps_table_notebooks(const struct kernels *k, const struct overview *of, bool
 
 /* ---- cards ---- */
 
-/* The index of the kernel whose agent the process is; k->n: of none on this machine. */
-static size_t kernel_of(const struct kernels *k, long pid)
+size_t ps_table_kernel_of(const struct kernels *k, long pid)
 {
     const pid_t parent = pid > 0 ? orphans_parent((pid_t)pid) : 0;
     size_t i = 0;
@@ -316,11 +310,11 @@ static void print_holder(const json_t *holder, const struct kernels *k, const st
     const long pid = (long)json_integer_value(json_object_get(holder, "pid"));
     const json_t *uid = json_object_get(holder, "uid");
     const char *comm = json_string_value(json_object_get(holder, "comm"));
-    const size_t i = kernel_of(k, pid);
+    const size_t i = ps_table_kernel_of(k, pid);
     char name[33] = "?";
 
     if (json_is_integer(uid))
-        (void)user_name(name, (uid_t)json_integer_value(uid));
+        (void)ps_table_user(name, (uid_t)json_integer_value(uid));
     print_text(name);
     if (i < k->n) {
         printf(", %ld ", (long)k->of[i].pid);
@@ -335,7 +329,7 @@ static void print_card(const json_t *card, const struct kernels *k, const struct
 {
     const json_t *held = json_object_get(card, "held"), *holders = json_object_get(held, "holders");
     const long first = (long)json_integer_value(json_object_get(json_array_get(holders, 0), "pid"));
-    const size_t at = kernel_of(k, first);
+    const size_t at = ps_table_kernel_of(k, first);
     const json_t *one;
     size_t i;
 

@@ -251,6 +251,40 @@ def test_an_answer_without_measure_is_not_kept(cellspan, users, machine, fakes, 
     assert told[ann.pid]["status"] == "ok" and error in told[pid]["error"], told[pid]
 
 
+HOSTILE = {"status": "ok", "idle": -1e300, "cell": {"count": "x", "seconds": 1e308, "code": "secret"}, "gpus": -5, "home_runs": [], "version": "v" * 9999,
+           "asked": 1, "table": {"on": "o" * 99999, "ranks": [{"pid": 1, "memory": -7, "gpu": "," * 5000, "state": "running"}] * 900, "beside": "none"}}
+
+
+@pytest.mark.parametrize("content", [HOSTILE, {"status": "ok", "table": [], "cell": 5}, {"status": "ok", "x": json.loads("[" * 900 + "]" * 900)}], ids=["odd values", "odd kinds", "deep"])
+def test_the_brief_list_has_its_form_whatever_is_answered(cellspan, users, machine, fakes, content):
+    session = Session(key=b"k")
+    with zmq.Context() as context, context.socket(zmq.ROUTER) as socket:
+        socket.linger = 0
+        pid = fakes(connection(users[BOB].home, "odd.json", BOB, control_port=socket.bind_to_random_port("tcp://127.0.0.1")), users[BOB])
+        asking = cellspan("ps", "--all", "--brief", start=True, **machine.environment)
+        try:
+            assert socket.poll(100000), "it asks"
+            names, asked = session.feed_identities(socket.recv_multipart())
+            session.send(socket, "cellspan_overview_reply", content, parent=session.deserialize(asked), ident=names)
+            told = json.loads(asking.communicate(timeout=100)[0])
+        finally:
+            asking.kill()
+            asking.communicate()
+    one = next(one for one in told["notebooks"] if one["pid"] == pid)
+    assert len(json.dumps(one)) < 4000 and "secret" not in json.dumps(one), one
+    kinds = {"pid": int, "uid": int, "user": str, "notebook": str, "job": bool, "state": str, "ranks": int, "busy": int, "gpus": int, "on": (str, type(None)), "memory": int,
+             "idle": (float, type(None)), "cell": (int, type(None)), "running": (float, type(None)), "version": (str, type(None)), "seconds": int}
+    assert set(one) == set(kinds) and all(isinstance(one[key], kind) for key, kind in kinds.items()), one
+    assert all(one[key] is None or 0 <= one[key] < 1e16 for key in ("ranks", "busy", "gpus", "memory", "idle", "running")), one
+
+
+def test_the_brief_list_leaves_out_who_has_many(cellspan, users, machine, fakes):
+    pids = {fakes("/nowhere", users[BOB]) for _ in range(70)}
+    code, out, err = cellspan("ps", "--all", "--brief", **machine.environment)
+    told = json.loads(out)
+    assert code == 0 and told["left_out"] >= 6 and sum(one["pid"] in pids for one in told["notebooks"]) == 64
+
+
 def test_leases_without_number_hide_nobody(cellspan, users, machine):
     ann, bob = users.notebook(ANN, env=machine.environment), users[BOB]
     ann.ok("%%distribute -n 1\n1")
