@@ -27,6 +27,18 @@ cellspan_SOURCES = \
 cellspan_LDADD = cli/libcli.a kernel/jupyter/libjupyter.a magics/libmagics.a protocol/libprotocol.a \
 	base/libbase.a $(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 
+# The service of JupyterHub: a folder that the hub's Python runs.
+hub_servicedir = $(libdir)/cellspan/hub_service
+dist_hub_service_DATA = \
+	cli/hub_service/__init__.py \
+	cli/hub_service/__main__.py \
+	cli/hub_service/lister.py \
+	cli/hub_service/metrics.py \
+	cli/hub_service/page.py \
+	cli/hub_service/rights.py \
+	cli/hub_service/view.py \
+	cli/hub_service/web.py
+
 # Where each of the shells looks for completions of what is installed in the same prefix.
 bash_completiondir = $(datadir)/bash-completion/completions
 zsh_completiondir = $(datadir)/zsh/site-functions

@@ -27,6 +27,7 @@ nobase_dist_doc_DATA += README.md LICENSE CHANGELOG.md CONTRIBUTING.md SECURITY.
 	examples/jupyterhub/README.md \
 	examples/jupyterhub/one_machine/cellspan.toml \
 	examples/jupyterhub/one_machine/jupyterhub_config.py \
+	examples/jupyterhub/one_machine/gpu_page.py \
 	examples/jupyterhub/one_machine/private_network.py \
 	examples/jupyterhub/slurm/cellspan.toml \
 	examples/jupyterhub/slurm/jupyterhub_config.py
