@@ -96,14 +96,16 @@ def test_what_both_changed_in_place_is_a_conflict_and_push_or_pull_settle_it(nb,
         ("u = {'a', 'bb', 'ccc', 'dddd'}", "u.add('home')", "sorted(u)"),
         ("import numpy\nu = [numpy.zeros(1 << 20), {'x': 'y'}]", "u[0][3] = 4", "float(u[0].sum())"),
         ("class u:\n    n = 1\n    def m(self):\n        return self.n", "u.n = 8", "u().m()"),
+        ("import enum\nclass u(enum.Enum):\n    CFG = {'lr': .1}\n    OTHER = [1]", "u.CFG.value['lr'] = u.OTHER.value[0] = u.CFG.value['lr'] + 1", "u.CFG.value, u.OTHER.value"),
+        ("import enum\nclass E(dict, enum.Enum):\n    A = {'a': 1}\n    B = {}\nu = [E.A]", "u[0]['b'] = u[0].get('b', 0) + 1", "dict(u[0])"),
     ],
-    ids=["set", "large", "class"],
+    ids=["set", "large", "class", "member's value", "member"],
 )
 def test_what_only_home_changed_in_place_travels(nb, make, ours, look):
     nb.ok(make)
-    assert rank_values(nb, look, 2) == [values(nb.ok(look))] * 2
-    nb.ok(ours)
-    assert rank_values(nb, look, 2) == [values(nb.ok(look))] * 2
+    for _ in range(3):
+        assert rank_values(nb, look, 2) == [values(nb.ok(look))] * 2
+        nb.ok(ours)
 
 
 def test_only_the_ranks_that_run_the_cell_are_asked(nb):

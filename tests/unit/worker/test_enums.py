@@ -153,6 +153,21 @@ LATER = {
     "a name beside aliases": ("class E(enum.Enum):\n    A = 1\n    B = 2\nif ALIASES:\n    E.B._add_value_alias_([1])", "if ALIASES:\n    E.A._add_alias_('Q')",
                               "(E.Q, E([1]), E._unhashable_values_map_) if ALIASES else 0"),
     "flags": ("class E(enum.IntFlag):\n    A = 1\n    B = 2", "add('C', 4)\nadd('AB', 3)\nadd('NONE', 0)", "list(E), len(E), list(E.__members__), E.C, E(3), E(7)"),
+    "a member's dict": ("class E(enum.Enum):\n    A = {'lr': .1}\n    B = {'lr': .2}", "E.A.value['lr'] = .5", "E.A.value, E({'lr': .5}), E({'lr': .2})"),
+    "two members that become equal": ("class E(enum.Enum):\n    A = {'lr': .1}\n    B = {'lr': .2}", "E.B.value['lr'] = .1", "list(E), E.B.value, list(E.__members__)"),
+    "two numbers that become equal": ("class E(enum.Enum):\n    A = 1\n    B = 2", "E.B._value_ = 1", "list(E), E.B.value, E(1), E(2)"),
+    "a member's list": ("class E(enum.Enum):\n    A = [1]\n    B = 2", "E.A.value.append(5)", "E.A.value, E([1, 5]), E(2)"),
+    "a member's dataclass": ("import dataclasses\n@dataclasses.dataclass\nclass D:\n    x: int\nclass E(enum.Enum):\n    A = D(1)", "E.A.value.x = 7", "E.A.value.x, E(E.A.value)"),
+    "a member's array": ("import numpy\nclass E(enum.Enum):\n    A = numpy.arange(3)\n    B = 2", "E.A.value[0] = 7", "E.A.value.sum(), E(2), list(E.__members__)"),
+    "a member that is a dict": ("class E(dict, enum.Enum):\n    A = {'a': 1}", "E.A['b'] = 2\ndel E.A['a']\nE.A.value['c'] = 3", "dict(E.A), E.A.value, E({'a': 1, 'c': 3})"),
+    "a member that is a list": ("class E(list, enum.Enum):\n    A = [1, 2]", "E.A[:] = [3]", "list(E.A), E.A.value"),
+    "a member that is a deque": ("import collections\nclass E(collections.deque, enum.Enum):\n    A = [1, 2, 3], 2", "E.A.append(4)", "list(E.A), E.A.maxlen, E.A.value"),
+    "a member that is a dict in order": ("import collections\nclass E(collections.OrderedDict, enum.Enum):\n    A = {'b': 1, 'a': 2}", "E.A.move_to_end('b')\nE.A['c'] = 1", "list(E.A.items())"),
+    "a member that is an object of the user's": ("class Box:\n    def __init__(self, v):\n        self.v = v\nclass E(Box, enum.Enum):\n    A = 1", "E.A.v = 5", "E.A.v, E(1)"),
+    "another value": ("class E(enum.Enum):\n    A = 1\n    B = 2\n    ALSO = 1", "E.A._value_ = 5", "E.A.value, E(1), E(2), E.ALSO"),
+    "another value with a __setattr__": ("class E(enum.Enum):\n    A = 1\n    B = 2\n    def __setattr__(self, name, value):\n        if hasattr(self, '_sort_order_') or hasattr(self, 'fixed'):\n"
+                                          "            raise TypeError('fixed')\n        super().__setattr__(name, value)", "vars(E.A)['_value_'] = 5", "E.A.value"),
+    "a flag's sum": ("class E(enum.Flag):\n    A = 1\n    B = 2\nE.A | E.B", "E.A.tag = 1", "E.A | E.B, (E.A | E.B) is (E.A | E.B), E.A.tag, E(3)"),
     "a value beside an array": ("import numpy\nclass E(enum.Enum):\n    A = numpy.arange(3)\n    B = 2", "E._value2member_map_['a'] = E.A", "E('a').value.sum()"),
 }
 ADD = """

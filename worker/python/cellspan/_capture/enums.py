@@ -46,10 +46,15 @@ def _others(cls):
     makes an alias, or in _value2member_map_."""
     aliases = cls.__dict__.get("_hashable_values_", ())
     for value, member in cls._value2member_map_.items():
-        if _is_other(cls, value, member) and not (issubclass(cls, enum.Flag) and isinstance(value, int) and value < 0):  # Python notes these itself
+        if _is_other(cls, value, member) and not _is_of_python(cls, value):
             yield value, member._name_, value in aliases
     for name, values in cls.__dict__.get("_unhashable_values_map_", {}).items():
         yield from ((value, name, True) for value in values if name in cls._member_map_ and _is_other(cls, value, cls._member_map_[name]))
+
+
+def _is_of_python(cls, value):
+    """Is it a number of a flag that Python itself has noted?"""
+    return issubclass(cls, enum.Flag) and isinstance(value, int) and value < 0
 
 
 def _is_other(cls, value, member):
@@ -182,14 +187,26 @@ class _Part:
     def make(self, cls):
         base = self.base
         made = base.__new__(cls) if base in FILLED else base.__new__(cls, *self.args)
+        self._fill(made)
+        # The body of a flag needs its number. Of the others, members of equal values would become one.
+        made._value_ = self.value if issubclass(cls, enum.Flag) else self
+        return made
+
+    def set(self, member):
+        """Gives a member the content and the value that it has now. What can't be emptied can't be changed either."""
+        if hasattr(self.base, "clear"):
+            self.base.clear(member)
+            self._fill(member)
+        vars(member)["_value_"] = self.value
+
+    def _fill(self, made):
+        base = self.base
         if base is not object and "__init__" in base.__dict__:
             base.__init__(made, *self.args)
         if self.items is not None:
             base.extend(made, self.items)
         for key, value in self.pairs or ():
             base.__setitem__(made, key, value)
-        made._value_ = self.value
-        return made
 
 
 def make_enum(native, metaclass, name, bases, parts):
@@ -211,7 +228,10 @@ def make_enum(native, metaclass, name, bases, parts):
         type.__setattr__(cls, "__reduce_ex__", enum.Enum.__reduce_ex__)
         type.__setattr__(cls, "__module__", module)
     _put_in_order(cls, members, names)
-    _add_others(cls, others)
+    for member, *rest in members:
+        if len(rest) > 1:
+            vars(cls._member_map_[member])["_value_"] = rest[0]
+    _note_values(cls, others)
     return cls
 
 
@@ -229,41 +249,53 @@ def _put_in_order(cls, members, names):
     cls._member_names_[:] = [*names, *(name for name in cls._member_names_ if name not in order)]
 
 
-def _add_others(cls, others):
-    for value, name, is_alias in others:
-        member = cls._member_map_[name]
-        if is_alias:
-            _note_value(cls, member, value)
-        else:
-            cls._value2member_map_[value] = member
-
-
-def add_members(cls, parts):
-    """Adds the members and aliases to an enum that the sender has added since it sent the class before."""
-    new = [row for row in parts[2] if row[0] not in cls._member_map_]
-    for name, *rest in sorted(new, key=_is_alias):
+def set_members(cls, parts):
+    """Gives the members of an enum that came before the values that they have now, and adds those members and aliases that are new."""
+    for name, *rest in sorted(parts[2], key=_is_alias):
+        member, is_new = cls._member_map_.get(name), name not in cls._member_map_
+        if len(rest) > 1 and (is_new or member._name_ == name):
+            part = _Part(*rest)
+            member = part.make(cls) if is_new else member
+            part.set(member)
+        if not is_new:
+            continue
         if len(rest) == 1:
             member = cls._member_map_[rest[0]]
         else:
-            member = _Part(*rest).make(cls)
-            member._name_, member.__objclass__, member._sort_order_ = name, cls, len(cls._member_names_)
-            _note_value(cls, member, member._value_)
+            vars(member).update(_name_=name, __objclass__=cls, _sort_order_=len(cls._member_names_))
         cls._member_map_[name] = member
         if not isinstance(inspect.getattr_static(cls, name, None), types.DynamicClassAttribute):
             type.__setattr__(cls, name, member)
     _put_in_order(cls, parts[2], parts[4])
-    _add_others(cls, parts[3])
+    _note_values(cls, parts[3])
+
+
+def _note_values(cls, others):
+    """Notes anew which values give which member; sums of flags stay. others: of _others()."""
+    members = {name: member for name, member in cls._member_map_.items() if member._name_ == name}
+    noted = cls._value2member_map_
+    kept = {value: member for value, member in noted.items() if members.get(member._name_) is not member or _is_of_python(cls, value)}
+    noted.clear()
+    noted.update(kept)
+    for name in ("_hashable_values_", "_unhashable_values_", "_unhashable_values_map_"):
+        cls.__dict__.get(name, []).clear()
+    for member in members.values():
+        _note_value(cls, member, member._value_)
+    for value, name, is_alias in others:
+        if is_alias:
+            _note_value(cls, cls._member_map_[name], value)
+        else:
+            noted[value] = cls._member_map_[name]
 
 
 def _note_value(cls, member, value):
-    """Notes a value of a member, as Python does."""
+    """Notes a value of a member, as Python does. The first member that has it keeps it."""
     try:
-        cls._value2member_map_[value] = member
-        values = cls.__dict__.get("_hashable_values_", [])
+        if value not in cls._value2member_map_:
+            cls._value2member_map_[value] = member
+            cls.__dict__.get("_hashable_values_", []).append(value)
     except TypeError:
-        every = cls.__dict__.get("_unhashable_values_", [])
-        values = cls.__dict__.get("_unhashable_values_map_", {}).setdefault(member._name_, [])
-        if not any(_is_equal(one, value, True) for one in every):
-            every.append(value)
-    if not any(_is_equal(one, value, True) for one in values):
-        values.append(value)
+        of_member = cls.__dict__.get("_unhashable_values_map_", {}).setdefault(member._name_, [])
+        for values in (cls.__dict__.get("_unhashable_values_", []), of_member):
+            if not any(_is_equal(one, value, True) for one in values):
+                values.append(value)

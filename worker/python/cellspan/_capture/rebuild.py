@@ -275,7 +275,7 @@ def make_class(make, *args):
     known = cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID.get(args[AT])
     if known is not None:
         if make is make_enum and not (known in pickled_here and known not in _received):
-            enums.add_members(known, args[3])
+            enums.set_members(known, args[3])
         return known
     try:
         hooks = _hooks(args)
