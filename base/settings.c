@@ -135,6 +135,10 @@ const struct setting_row setting_rows[N_SETTINGS] = {
                                    "how long ranks keep GPUs that others could use while no cell runs; off: for ever",
                                    .standard = "off", .kind = SETTING_SECONDS, .least = 0,
                                    .most = 30 * DAY, .words = { "off" }, .on_hub = "15m" },
+    [SETTING_GPU_QUOTA] = { "CELLSPAN_GPU_QUOTA",
+                            "how many GPUs of a machine all notebooks of one user may hold together; off: any number",
+                            .standard = "off", .kind = SETTING_NUMBER, .least = 1, .most = 4096,
+                            .words = { "off" }, .project = true, .smallest = true },
     [SETTING_NVML_LIBRARY] = { "CELLSPAN_NVML_LIBRARY", "the NVML library to load",
                                .standard = "libnvidia-ml.so.1" },
     [SETTING_CUDA_LIBRARY] = { "CELLSPAN_CUDA_LIBRARY", "the CUDA driver's library to load",
@@ -278,10 +282,12 @@ bool setting_has_order(enum setting which)
            (row->kind == SETTING_NUMBER && row->most > 0);
 }
 
-/* Seconds that stand for no limit are more than any. */
+/* Seconds, or a number of which the smallest counts, that stand for no limit are more than any. */
 static uint64_t in_order(const struct setting_row *row, uint64_t value)
 {
-    return value == 0 && row->kind == SETTING_SECONDS && row->words[0] ? UINT64_MAX : value;
+    const bool limits = row->kind == SETTING_SECONDS || row->smallest;
+
+    return value == 0 && limits && row->words[0] ? UINT64_MAX : value;
 }
 
 bool setting_exceeds(enum setting which, const char *text, const char *most)
@@ -301,6 +307,21 @@ const char *setting_maximum(enum setting which, char out[static SETTING_MAXIMUM]
     snprintf(out, SETTING_MAXIMUM, "CELLSPAN_MAXIMUM_%s",
              setting_rows[which].name + strlen(PREFIX));
     return out;
+}
+
+const char *setting_place_variable(enum setting which, char out[static SETTING_MAXIMUM])
+{
+    snprintf(out, SETTING_MAXIMUM, "CELLSPAN_PLACE_OF_%s",
+             setting_rows[which].name + strlen(PREFIX));
+    return out;
+}
+
+const char *setting_place(enum setting which)
+{
+    char name[SETTING_MAXIMUM];
+    const char *place = getenv(setting_place_variable(which, name));
+
+    return place ? place : "";
 }
 
 const char *setting_key(enum setting which, char out[static SETTING_KEY])

@@ -44,6 +44,7 @@ enum setting {
     SETTING_SLURM_TIMEOUT,
     SETTING_GPU_LEASES,
     SETTING_GPU_IDLE_RELEASE,
+    SETTING_GPU_QUOTA,
     SETTING_NVML_LIBRARY,
     SETTING_CUDA_LIBRARY,
     SETTING_NCCL_LIBRARY,
@@ -77,6 +78,8 @@ struct setting_row {
     /* A project's file may set it: it neither runs nor reaches anything, and is read by nobody who
      * would. Whoever clones a repository has not agreed to more. */
     bool project;
+    bool smallest; /* of all values that are stated, in files and in the environment, the smallest
+                    * counts */
 };
 
 extern const struct setting_row setting_rows[N_SETTINGS];
@@ -105,6 +108,11 @@ const char *setting_key(enum setting which, char out[static SETTING_KEY]);
 /* The variable for the site's maximum of the setting, which settings_files.h sets. Returns out. */
 #define SETTING_MAXIMUM 64u
 const char *setting_maximum(enum setting which, char out[static SETTING_MAXIMUM]);
+/* Where a setting comes from of which the smallest value counts: "/etc/cellspan.toml:7". Borrowed
+ * from the environment, where settings_files.h puts it; "": not from a file. */
+const char *setting_place(enum setting which);
+/* The variable for that. Returns out. */
+const char *setting_place_variable(enum setting which, char out[static SETTING_MAXIMUM]);
 /* Appends a line for each invalid value, and for each variable whose name is nearly that of a
  * setting. Removes invalid values from the environment, so that child processes don't report them
  * again. -1: memory is out. */

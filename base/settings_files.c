@@ -244,6 +244,39 @@ static int keep(struct file_value *v, const struct settings_reading *r, const ch
     return 0;
 }
 
+/* One more value that does not count, since a smaller one does. */
+static int add_larger(struct setting_now *now, const char *text, const char *place, int line)
+{
+    struct buf all = BUF_INIT;
+    int rc = now->larger ? buf_addf(&all, "%s; ", now->larger) : 0;
+
+    if (rc == 0)
+        rc = line ? buf_addf(&all, "%s, %s:%d", text, place, line)
+                  : buf_addf(&all, "%s, %s in the environment", text, place);
+    if (rc < 0) {
+        buf_release(&all);
+        return -1;
+    }
+    free(now->larger);
+    now->larger = buf_take(&all);
+    return 0;
+}
+
+/* Of those files the smallest value counts. */
+static int keep_smallest(const struct settings_reading *r, enum setting which, const char *text,
+                         int line)
+{
+    struct file_value *v = &r->f->value[which];
+    struct setting_now *now = &r->f->now[which];
+
+    if (v->text && setting_exceeds(which, text, v->text))
+        return add_larger(now, text, r->f->path[r->file], line);
+    if (v->text && setting_exceeds(which, v->text, text) &&
+        add_larger(now, v->text, r->f->path[v->file], v->line) < 0)
+        return -1;
+    return keep(v, r, text, line);
+}
+
 static int read_setting(const struct settings_reading *r, enum setting which, const char *key,
                         const toml_datum_t *d)
 {
@@ -254,9 +287,11 @@ static int read_setting(const struct settings_reading *r, enum setting which, co
         return refuse(r, which, d->lineno, key);
     if (r->maxima && !setting_has_order(which))
         return mistake(r, d->lineno, key,
-                       "only durations, sizes and numbers of ranks have a maximum");
+                       "only durations, sizes and numbers of ranks or GPUs have a maximum");
     if (!has_type(which, d) || !*text || setting_check(which, text) < 0)
         return wrong_value(r, which, d, key, text);
+    if (!r->maxima && setting_rows[which].smallest)
+        return keep_smallest(r, which, text, d->lineno);
     return keep(r->maxima ? &r->f->most[which] : &r->f->value[which], r, text, d->lineno);
 }
 
@@ -364,6 +399,22 @@ static int mistaken(struct settings_files *f, enum setting which, const char *te
     return buf_addf(&f->mistakes, "; %s of %s:%d is used\n", v->text, f->path[v->file], v->line);
 }
 
+/* *text is the environment's: NULL afterwards if a file's is smaller. */
+static int choose_smallest(struct settings_files *f, enum setting which, const char **text)
+{
+    const struct file_value *v = &f->value[which];
+    struct setting_now *now = &f->now[which];
+    const char *const its = *text;
+
+    if (setting_exceeds(which, its, v->text)) {
+        *text = NULL;
+        return add_larger(now, its, setting_rows[which].name, 0);
+    }
+    if (setting_exceeds(which, v->text, its))
+        return add_larger(now, v->text, f->path[v->file], v->line);
+    return 0;
+}
+
 static int choose(struct settings_files *f, enum setting which)
 {
     const char *text = setting_text(which), *most = f->most[which].text;
@@ -374,6 +425,9 @@ static int choose(struct settings_files *f, enum setting which)
             return -1;
         text = NULL;
     }
+    if (text && f->value[which].text && setting_rows[which].smallest &&
+        choose_smallest(f, which, &text) < 0)
+        return -1;
     now->origin = text ? ORIGIN_ENVIRONMENT : f->value[which].text ? ORIGIN_FILE : ORIGIN_DEFAULT;
     if (!text)
         text = f->value[which].text;
@@ -381,6 +435,25 @@ static int choose(struct settings_files *f, enum setting which)
         return -1;
     now->over = most && setting_exceeds(which, text, most);
     return 0;
+}
+
+/* For an error that must say who has set it. */
+static int put_place(const struct settings_files *f, enum setting which)
+{
+    const struct file_value *v = f->now[which].over                    ? &f->most[which]
+                                 : f->now[which].origin == ORIGIN_FILE ? &f->value[which]
+                                                                       : NULL;
+    char variable[SETTING_MAXIMUM];
+    struct buf place = BUF_INIT;
+    int rc = 0;
+
+    if (!setting_rows[which].smallest || !v)
+        return 0;
+    if (buf_addf(&place, "%s:%d", f->path[v->file], v->line) < 0 ||
+        setenv(setting_place_variable(which, variable), place.p, 1) < 0)
+        rc = -1;
+    buf_release(&place);
+    return rc;
 }
 
 /* Puts what files have decided into the environment, and into `told`. */
@@ -393,7 +466,7 @@ static int put(const struct settings_files *f, enum setting which, struct buf *t
                                                     : NULL;
     char variable[SETTING_MAXIMUM];
 
-    if (most && setenv(setting_maximum(which, variable), most, 1) < 0)
+    if ((most && setenv(setting_maximum(which, variable), most, 1) < 0) || put_place(f, which) < 0)
         return -1;
     if (!text)
         return 0;
@@ -435,8 +508,10 @@ static void forget_above(void)
     }
     free(copy);
     (void)unsetenv(FROM_FILES);
-    for (int i = 0; i < N_SETTINGS; i++)
+    for (int i = 0; i < N_SETTINGS; i++) {
         (void)unsetenv(setting_maximum((enum setting)i, variable));
+        (void)unsetenv(setting_place_variable((enum setting)i, variable));
+    }
 }
 
 int settings_files_load(struct settings_files *f)
@@ -453,6 +528,7 @@ void settings_files_release(struct settings_files *f)
         free(f->value[i].text);
         free(f->most[i].text);
         free(f->now[i].asked);
+        free(f->now[i].larger);
     }
     for (int i = 0; i < N_SETTINGS_FILES; i++)
         free(f->path[i]);

@@ -24,8 +24,10 @@ struct settings_files {
     struct file_value value[N_SETTINGS], most[N_SETTINGS];
     struct setting_now {
         enum setting_origin origin;
-        char *asked;     /* owned: what the origin says; NULL: the default */
-        bool over;       /* that is above the site's maximum, which is used */
+        char *asked; /* owned: what the origin says; NULL: the default */
+        char
+            *larger; /* owned: "8, FILE:4; …", what is stated but not the smallest; NULL: nothing */
+        bool over;   /* that is above the site's maximum, which is used */
     } now[N_SETTINGS];   /* filled by settings_files_settle() */
     struct buf mistakes; /* a line each: file, line, name, and why it is not used */
 };

@@ -50,7 +50,10 @@ static int add_setting(struct buf *out, const struct settings_files *f, enum set
     if (now->over && (buf_add_text(out, "the maximum of ") < 0 ||
                       add_place(out, f, &f->most[which]) < 0 || buf_addf(out, "; %s, ", asked) < 0))
         return -1;
-    return add_origin(out, f, which) < 0 ? -1 : buf_add_text(out, "\n");
+    if (add_origin(out, f, which) < 0 ||
+        (now->larger && buf_addf(out, ", the smallest; not %s", now->larger) < 0))
+        return -1;
+    return buf_add_text(out, "\n");
 }
 
 static int add_files(struct buf *out, const struct settings_files *f)

@@ -65,7 +65,7 @@ static const struct span_info table[] = {
     LOOSE(CHUNK_ACK, A_TO_K | K_TO_A | A_TO_A, U64("to"), U64("bytes")),
     KIND(STORED, A_TO_K, NONE, STR("error", 4 * KIB)),
     KIND(CONNECTIONS, A_TO_K, NONE, BYTES("connections", 1 * MIB)),
-    KIND(GPUS, K_TO_A | A_TO_K, NONE, STR("gpus", 256 * KIB)),
+    KIND(GPUS, K_TO_A | A_TO_K, NONE, STR("gpus", 256 * KIB), U64("quota"), STR("place", 4 * KIB)),
     KIND(GAUGES, K_TO_A | A_TO_K, NONE, STR("gauges", 1 * MIB)),
     KIND(LOGS, K_TO_A | A_TO_K, NONE, U64("of"), BYTES("ranks", 8 * KIB), U64("at"), U64("flags"),
          BYTES("data", 1 * MIB), U64("end")),

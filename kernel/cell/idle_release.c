@@ -31,12 +31,6 @@ static bool is_busy(const struct notebook *nb)
     return nb->home.executing || nb->cells || subshells_run(nb);
 }
 
-/* Other engines have GPUs of their own, such as those of a job of Slurm: nobody could use these. */
-static bool shares_gpus(const struct group *g)
-{
-    return g->gpus && (!g->on || strncmp(g->on, "ssh:", 4) == 0);
-}
-
 void idle_release_used(struct notebook *nb, uint64_t now)
 {
     if (nb->ends.idle->since_ns)
@@ -54,7 +48,8 @@ uint64_t idle_release_due(const struct notebook *nb)
 {
     const struct idle_release *idle = nb->ends.idle;
 
-    return idle->after_ns && idle->since_ns && !idle->ended && shares_gpus(nb->group)
+    return idle->after_ns && idle->since_ns && !idle->ended && nb->group->gpus &&
+                   group_shares_gpus(nb->group)
                ? idle->since_ns + idle->after_ns
                : NEVER;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/settings.h"
 #include "kernel/cell/cell_nodes.h"
 
 /* ---- GPUs of the nodes ---- */
@@ -15,6 +16,17 @@ static void note_held(struct group_node *node, const json_t *gpu, const char *by
     snprintf(node->held + at, sizeof node->held - at, "%sGPU %lld by %s",
              at ? ", " : "held: ", (long long)json_integer_value(json_object_get(gpu, "index")),
              by);
+}
+
+/* Ranks may have fewer than nobody else holds. */
+static void note_quota(struct group_node *node, const json_t *quota)
+{
+    const json_t *may = json_object_get(quota, "may");
+
+    if (!json_is_integer(may) || json_integer_value(may) >= (json_int_t)node->gpus)
+        return;
+    node->gpus = json_integer_value(may) > 0 ? (unsigned)json_integer_value(may) : 0;
+    snprintf(node->quota, sizeof node->quota, "%s", text_field(quota, "text"));
 }
 
 void node_gpus_on_gpus(struct notebook *nb, unsigned node, const struct span *m)
@@ -29,7 +41,7 @@ void node_gpus_on_gpus(struct notebook *nb, unsigned node, const struct span *m)
         at->asked = false;
         at->gpus = at->gpus_all = 0;
         at->mig = false;
-        at->held[0] = '\0';
+        at->held[0] = at->quota[0] = '\0';
         json_array_foreach (json_object_get(said, "gpus"), k, one) {
             at->gpus_all++;
             at->mig = at->mig || json_is_true(json_object_get(one, "mig"));
@@ -38,6 +50,7 @@ void node_gpus_on_gpus(struct notebook *nb, unsigned node, const struct span *m)
             else
                 at->gpus++;
         }
+        note_quota(at, json_object_get(said, "quota"));
         if (!at->gpus_all)
             snprintf(at->held, sizeof at->held, "%s", text_field(said, "why"));
     }
@@ -126,8 +139,12 @@ static bool waits_for_gpus(const struct cell *c)
 /* A node that has told that it has no GPUs is not asked again. */
 static int ask_gpus(struct cell *c)
 {
-    const struct span q = { .kind = SPAN_GPUS, .cell = c->id };
+    struct span q = { .kind = SPAN_GPUS, .cell = c->id };
 
+    if (group_shares_gpus(c->nb->group)) {
+        q.v[F_GPUS_QUOTA].u64 = setting_value(SETTING_GPU_QUOTA);
+        q.v[F_GPUS_PLACE].s = slice_text(setting_place(SETTING_GPU_QUOTA));
+    }
     GROUP_NODES_EACH (node, group_nodes_of_cell(c)) {
         if (node->lost || node->asked || (node->known && node->gpus_all == 0))
             continue;
@@ -212,6 +229,7 @@ int node_gpus_open(const struct cell *c, struct node_gpus *p)
             .gpus = node->gpus,
             .gpus_all = node->gpus_all,
             .held = node->held,
+            .quota = node->quota,
             .cores = info ? info->cores : 0,
         };
     }

@@ -21,7 +21,8 @@ static int refuse_n_gpu(struct cell *c, const struct node_gpus *p)
         some = some || p->node[k].gpus_all;
         if (buf_addf(&where, "%s%s", k ? ", " : "", p->node[k].name) < 0 ||
             (p->node[k].gpus_all && p->node[k].held[0] &&
-             buf_addf(&where, "; %s", p->node[k].held) < 0))
+             buf_addf(&where, "; %s", p->node[k].held) < 0) ||
+            (p->node[k].quota[0] && buf_addf(&where, "; %s", p->node[k].quota) < 0))
             break;
     }
     if (place_add_whys(p->node, p->n, &whys) < 0)

@@ -218,6 +218,11 @@ int group_living(const struct group *g, struct ranks *living)
     return 0;
 }
 
+bool group_shares_gpus(const struct group *g)
+{
+    return !g->on || text_begins(g->on, "ssh:");
+}
+
 bool group_stops(const struct group *g)
 {
     for (unsigned k = 0; k < g->size; k++)

@@ -111,6 +111,9 @@ MUST_USE int group_grow(struct group *g, unsigned n, struct err *err);
 /* The ranks below n without a living process, which a cell with a world of n must start first. */
 MUST_USE int group_missing(const struct group *g, unsigned n, struct ranks *missing);
 MUST_USE int group_living(const struct group *g, struct ranks *living);
+/* Are its GPUs also others' to use: those of this machine, or of ssh hosts? Other engines have GPUs
+ * of their own, such as those of a job of Slurm. */
+bool group_shares_gpus(const struct group *g);
 bool group_stops(const struct group *g); /* a rank was told to end, and has not ended yet */
 /* The rank with this worker; NULL: no living rank has it. Takes no longer with more ranks. */
 struct rank *group_worker(const struct group *g, uint32_t worker);

@@ -89,6 +89,16 @@ unsigned place_world(const struct place_node *node, size_t n, const struct place
 
 /* ---- errors ---- */
 
+static bool has_quota(const struct place_node *node)
+{
+    return node->quota && node->quota[0];
+}
+
+static int add_quota(struct buf *out, const struct place_node *node)
+{
+    return has_quota(node) ? buf_addf(out, "; %s", node->quota) : 0;
+}
+
 static int add_machines(struct buf *out, const struct place_node *node, size_t n,
                         const struct place_want *want, bool gpus)
 {
@@ -102,11 +112,14 @@ static int add_machines(struct buf *out, const struct place_node *node, size_t n
             rc = node[k].slots ? buf_addf(out, "%s%s: %u", gap, node[k].name, node[k].slots)
                                : buf_addf(out, "%s%s", gap, node[k].name);
         else if (usable(&node[k], want) < node[k].gpus_all)
-            rc = buf_addf(out, "%s%s: %u free of %u%s%s", gap, node[k].name, node[k].gpus,
+            rc = buf_addf(out, "%s%s: %u %s %u%s%s", gap, node[k].name, node[k].gpus,
+                          has_quota(&node[k]) ? "for this notebook, of" : "free of",
                           node[k].gpus_all, node[k].held && node[k].held[0] ? "; " : "",
                           node[k].held ? node[k].held : "");
         else
             rc = buf_addf(out, "%s%s: %u", gap, node[k].name, node[k].gpus_all);
+        if (rc == 0 && gpus && !want->share)
+            rc = add_quota(out, &node[k]);
         if (rc < 0)
             return -1;
     }

@@ -19,6 +19,8 @@ struct place_node {
     long cores;        /* 0: not known */
     /* who else holds GPUs there, or why there are none; for users; borrowed; NULL or "": nothing */
     const char *held;
+    const char *quota; /* why `gpus` is less than what nobody else holds; borrowed; NULL or "": it
+                        * is not */
 };
 
 struct place_want {

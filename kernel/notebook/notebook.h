@@ -53,7 +53,8 @@ struct group_node {
     bool asked;              /* it was asked for its GPUs and has not answered yet */
     bool known;              /* it has answered, and its driver could list the GPUs */
     unsigned gpus, gpus_all; /* GPUs that nobody else holds; all GPUs */
-    char held[400]; /* "held: GPU 1 by alice (pid 7, since 14:02)"; or why it has no GPUs; or "" */
+    char held[400];  /* "held: GPU 1 by alice (pid 7, since 14:02)"; or why it has no GPUs; or "" */
+    char quota[600]; /* why ranks may not have all that nobody holds; "" if they may */
 };
 
 /* HOME_BROKEN: home could not start. The next request for home tries again, since the user may have

@@ -47,6 +47,7 @@ static void remove_all(void)
     for (int i = 0; i < N_SETTINGS; i++) {
         unsetenv(setting_rows[i].name);
         unsetenv(setting_maximum((enum setting)i, variable));
+        unsetenv(setting_place_variable((enum setting)i, variable));
     }
     unsetenv("CELLSPAN_FROM_FILES");
 }
@@ -217,7 +218,8 @@ static void a_project_sets_nothing_that_runs_or_reaches(void)
                                            "n",
                                            "timeout",
                                            "grace",
-                                           "notice" };
+                                           "notice",
+                                           "gpu_quota" };
     char key[SETTING_KEY];
 
     for (int i = 0; i < N_SETTINGS; i++) {
@@ -267,10 +269,11 @@ static void nothing_exceeds_the_maximum(void)
     is_int((int64_t)setting_value(SETTING_CAPTURE_LIMIT), 1 << 30, "nor what a process sets later");
     settings_files_release(&f);
     remove_all();
-    says("[maximum]\nmerge = \"raw\"\nresme = 3\n", NULL, NULL,
-         "site.toml:2: maximum.merge: only durations, sizes and numbers of ranks have a maximum\n"
-         "site.toml:3: maximum.resme: there is no such setting; did you mean resume?\n",
-         "a maximum of what has none");
+    says(
+        "[maximum]\nmerge = \"raw\"\nresme = 3\n", NULL, NULL,
+        "site.toml:2: maximum.merge: only durations, sizes and numbers of ranks or GPUs have a maximum\n"
+        "site.toml:3: maximum.resme: there is no such setting; did you mean resume?\n",
+        "a maximum of what has none");
     remove_all();
     says("[maximum]\nn = 8\ntimeout = \"12h\"\ngrace = 30\n", NULL, "n = 64\ngrace = 5\n", "",
          "maxima of options");
@@ -299,6 +302,64 @@ static void nothing_exceeds_the_maximum(void)
     remove_all();
     says("maximum = 3\n", NULL, NULL, "site.toml:1: maximum: a table is wanted: [maximum]\n",
          "no table");
+    remove_all();
+}
+
+/* ---- a quota ---- */
+
+static void is_quota(const char *site, const char *user, const char *project,
+                     const char *environment, int64_t quota, const char *place, const char *what)
+{
+    if (environment)
+        setenv("CELLSPAN_GPU_QUOTA", environment, 1);
+    says(site, user, project, "", what);
+    is_int((int64_t)setting_value(SETTING_GPU_QUOTA), quota, "so many GPUs");
+    is_text(setting_place(SETTING_GPU_QUOTA), place, "who has set it");
+    remove_all();
+}
+
+static void the_smallest_quota_counts(void)
+{
+    struct settings_files f;
+
+    is_quota(NULL, NULL, NULL, NULL, 0, "", "no quota");
+    is_quota("gpu_quota = 2\n", NULL, NULL, NULL, 2, "site.toml:1", "the site's");
+    is_quota("gpu_quota = 2\n", "\ngpu_quota = 4\n", "gpu_quota = 8\n", "16", 2, "site.toml:1",
+             "nobody raises it");
+    is_quota("gpu_quota = 4\n", "\ngpu_quota = 3\n", "\n\ngpu_quota = 1\n", "2", 1,
+             "cellspan.toml:3", "anybody lowers it");
+    is_quota("gpu_quota = 4\n", NULL, NULL, "3", 3, "", "also the environment");
+    is_quota("gpu_quota = 4\n", NULL, "gpu_quota = \"off\"\n", "off", 4, "site.toml:1",
+             "off is the largest");
+    is_quota("gpu_quota = 4\n[maximum]\ngpu_quota = 2\n", NULL, NULL, NULL, 2, "site.toml:3",
+             "two of one file");
+    is_quota("gpu_quota = 2\n[maximum]\ngpu_quota = 4\n", NULL, NULL, NULL, 2, "site.toml:1",
+             "whichever is the smaller one");
+    is_quota("[maximum]\ngpu_quota = 2\n", NULL, NULL, NULL, 2, "site.toml:2",
+             "a maximum is a quota");
+    is_quota("[maximum]\ngpu_quota = 2\n", NULL, "gpu_quota = 3\n", "off", 2, "site.toml:2",
+             "for all");
+    write_file(SITE, "gpu_quota = 2\n");
+    write_file(USER, "gpu_quota = 4\n");
+    setenv("CELLSPAN_GPU_QUOTA", "off", 1);
+    ok(read_all(&f) == 0 && f.now[SETTING_GPU_QUOTA].larger, "what does not count is kept");
+    is_text(f.now[SETTING_GPU_QUOTA].larger,
+            "4, user.toml:1; off, CELLSPAN_GPU_QUOTA in the environment", "with its places");
+    settings_files_release(&f);
+    remove_all();
+    says("gpu_quota = -1\n", "gpu_quota = \"x\"\n", "gpu_quota = 0\n",
+         "site.toml:1: gpu_quota = -1: a whole number is wanted, from 1 to 4096, or off\n"
+         "user.toml:1: gpu_quota = \"x\": a whole number is wanted, from 1 to 4096, or off\n"
+         "cellspan.toml:1: gpu_quota = 0: a whole number is wanted, from 1 to 4096, or off\n",
+         "no quotas");
+    is_int((int64_t)setting_value(SETTING_GPU_QUOTA), 0, "are none");
+    remove_all();
+    setenv("CELLSPAN_GPU_QUOTA", "-1", 1);
+    says("gpu_quota = 2\n", NULL, NULL,
+         "CELLSPAN_GPU_QUOTA=-1: a whole number is wanted, from 1 to 4096, or off; 2 of "
+         "site.toml:1 is used\n",
+         "one in the environment that is none");
+    is_int((int64_t)setting_value(SETTING_GPU_QUOTA), 2, "raises nothing");
     remove_all();
 }
 
@@ -578,6 +639,7 @@ int main(void)
     mistakes_are_named();
     a_project_sets_nothing_that_runs_or_reaches();
     nothing_exceeds_the_maximum();
+    the_smallest_quota_counts();
     odd_files_are_refused();
     a_file_that_grows_has_a_bound();
     files_that_others_can_write_are_refused();

@@ -2,10 +2,8 @@
 /* Two notebooks never share a GPU unless they ask to; the GPUs of a dead notebook are free. */
 #include <fcntl.h>
 #include <pwd.h>
-#include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #include "base/process.h"
 #include "tests/unit/gpu/stage.h"
@@ -25,44 +23,18 @@ struct passwd *getpwuid(uid_t uid)
     return NULL;
 }
 
-/* Another notebook's agent, as a program of its own: takes the GPU, says so by a byte, and holds it
- * until it is killed. */
+/* Another notebook's agent: takes the GPU, and holds it until it is killed. */
 static _Noreturn void hold(bool share)
 {
     struct err err = { "" };
     int lease, folder = lease_folder(&err);
-    const char byte = lease_take(folder, UUID, share, &lease, &err) == LEASE_TAKEN ? 'y' : 'n';
 
-    (void)!write(STDOUT_FILENO, &byte, 1);
-    for (;;)
-        pause();
+    stage_is_up(lease_take(folder, UUID, share, &lease, &err) == LEASE_TAKEN);
 }
 
 static pid_t other(bool share, const char *notebook)
 {
-    int fd[2];
-    char byte = 0;
-    pid_t pid;
-
-    if (fd_pipe(fd) < 0)
-        return -1;
-    if ((pid = fork()) == 0) {
-        setenv("JPY_SESSION_NAME", notebook, 1);
-        dup2(fd[1], STDOUT_FILENO);
-        execl("/proc/self/exe", "lease.t", share ? "share" : "alone", (char *)NULL);
-        _exit(99);
-    }
-    close(fd[1]);
-    (void)!read(fd[0], &byte, 1);
-    close(fd[0]);
-    ok(byte == 'y', "another process takes the GPU");
-    return pid;
-}
-
-static void end(pid_t pid)
-{
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
+    return stage_start(notebook, 0, share ? "share" : "alone", NULL);
 }
 
 static bool is_listed(const json_t *told, pid_t pid)
@@ -84,11 +56,11 @@ static void holders_are_listed(void)
 
     ok(is_listed(told, pid) && is_listed(told, second), "who holds it is listed, by the system");
     json_decref(told);
-    end(pid);
+    stage_end(pid);
     told = lease_holders_list(NULL);
     ok(!is_listed(told, pid) && is_listed(told, second), "until it ends");
     json_decref(told);
-    end(second);
+    stage_end(second);
     told = lease_holders_list(NULL);
     ok(told && json_object_size(json_object_get(told, "leases")) == 0,
        "what nobody holds is no lease");
@@ -129,7 +101,7 @@ static void plants_hide_nobody(int folder)
         snprintf(name, sizeof name, "GPU-planted-%u", i);
         (void)unlinkat(folder, name, 0);
     }
-    end(pid);
+    stage_end(pid);
 }
 
 static enum lease_result take(int folder, bool share, int *fd)
@@ -150,7 +122,7 @@ static void death_gives_back(int folder)
     ok(lease_holder(folder, UUID, false, holder) && strstr(holder, want),
        "who holds it is told: %s", holder);
     ok(lease_holder(folder, UUID, false, holder), "looking takes nothing away");
-    end(pid);
+    stage_end(pid);
     ok(!lease_holder(folder, UUID, false, holder) && !holder[0],
        "nobody holds it when the owner was killed");
     ok(take(folder, false, &fd) == LEASE_TAKEN, "and it is given");
@@ -189,7 +161,7 @@ static void what_is_written_is_not_believed(const struct stage *s, int folder)
     snprintf(text, sizeof text, "root, secret.ipynb (pid %ld, since 00:00)", (long)pid);
     plant(s, text);
     utimensat(AT_FDCWD, path, old, 0);
-    lease_user(getuid(), user);
+    (void)lease_user(getuid(), user);
     lease_time(before - 1, now);
     (void)lease_holder(folder, UUID, false, holder);
     snprintf(want, sizeof want, "%s, digits.ipynb (pid %ld, since ", user, (long)pid);
@@ -204,7 +176,7 @@ static void what_is_written_is_not_believed(const struct stage *s, int folder)
     plant(s, text);
     (void)lease_holder(folder, UUID, false, holder);
     is_text(holder, text, "of one that cannot be seen there is only the text");
-    end(pid);
+    stage_end(pid);
 }
 
 static void sharing_must_be_asked_for(int folder)
@@ -220,7 +192,7 @@ static void sharing_must_be_asked_for(int folder)
        "both can be seen");
     lease_release(&fd);
     lease_release(&second);
-    end(pid);
+    stage_end(pid);
     ok(take(folder, false, &fd) == LEASE_TAKEN && take(folder, false, &second) == LEASE_HELD,
        "not even to ourselves twice");
     ok(take(folder, true, &second) == LEASE_TAKEN,
@@ -273,7 +245,7 @@ static void traps_are_avoided(const struct stage *s, int folder)
 
         ok(lease_holder(folder, UUID, false, holder) && !strpbrk(holder, "\a\n\033"),
            "what others write is shown cleaned: %s", holder);
-        end(pid);
+        stage_end(pid);
     }
 }
 
@@ -303,7 +275,7 @@ static void removed_files_are_replaced(int folder)
     ok(keep(folder, false, &fd, &err) == LEASE_HELD && fd >= 0 &&
            lease_holder(folder, UUID, false, holder) && strstr(holder, want),
        "who was faster is known: %s", holder);
-    end(pid);
+    stage_end(pid);
     ok(keep(folder, false, &fd, &err) == LEASE_TAKEN && take(folder, false, &second) == LEASE_HELD,
        "and followed");
     lease_release(&fd);
@@ -321,7 +293,7 @@ static void who_shares_gets_a_lock_later(int folder)
 
     ok(take(folder, true, &fd) == LEASE_TAKEN && keep(folder, true, &fd, &err) == LEASE_TAKEN,
        "what another one holds is shared");
-    end(pid);
+    stage_end(pid);
     ok(!lease_holder(folder, UUID, false, holder) && keep(folder, true, &fd, &err) == LEASE_TAKEN &&
            lease_holder(folder, UUID, false, holder) && take(folder, false, &second) == LEASE_HELD,
        "once that one is gone, nobody else can have it alone");

@@ -411,6 +411,13 @@ static void gpus(void)
        "too few GPUs: the error counts them by machine and names options that help");
     ok(!w.nb->cells && !times(&w, "START") && !times(&w, "engine stop"),
        "after that error no rank has started, and the engine goes on");
+    w.gpus[2] = "{\"gpus\":[" GPU "],\"quota\":{\"may\":0,\"text\":\"gpu_quota is 1 (x:1): a.ipynb "
+                "holds 1\"}}";
+    next(&w, "%%distribute -n 2\npass");
+    ok(logged(&w, "-n 2: there is 1 GPU (h1: 1 free of 2; held: GPU 0 by pid 7, h2: 0 for this "
+                  "notebook, of 1; gpu_quota is 1 (x:1): a.ipynb holds 1) for 2 ranks"),
+       "a quota that is used up: the error says who has set it, and who uses it");
+    w.gpus[2] = "{\"gpus\":[" GPU "],\"quota\":{\"may\":1,\"text\":\"gpu_quota\"}}";
     next(&w, "%%distribute -n gpu\npass");
     ok(logged(&w, "send START 2\n") && logged(&w, "send START 3\n"),
        "-n gpu starts one rank for each free GPU of all machines");

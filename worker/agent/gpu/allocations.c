@@ -31,6 +31,7 @@ void gpu_close(struct gpu_allocations *d)
     watch_stop(d->keeper);
     gpus_release(&d->gpus);
     fd_close(&d->folder);
+    free(d->quota_place);
     free(d);
 }
 

@@ -38,6 +38,8 @@ struct gpu_allocations {
     struct allocation *allocations; /* a list */
     int folder;                     /* the folder of the leases; -1: not opened yet */
     struct watch *keeper;           /* a timer while there are leases */
+    unsigned quota;                 /* 0: none */
+    char *quota_place;              /* owned: which file says so; NULL: the environment */
 };
 
 struct allocation *allocations_find(const struct gpu_allocations *d,
@@ -54,6 +56,15 @@ json_t *allocation_uuids(const struct allocation *s); /* s may be NULL: an empty
 /* ---- assign.c ---- */
 /* Errors of its GPUs belong to its worker from now on. */
 void assign_mark(struct gpu_allocations *d, const struct allocation *s);
+
+/* ---- quota.c ---- */
+/* {"may": how many GPUs this notebook may hold, "text": why no more}, or null if there is no quota.
+ * NULL: memory is out. */
+json_t *quota_json(const struct gpu_allocations *d);
+unsigned quota_own(const struct gpu_allocations *d); /* how many GPUs this notebook holds */
+/* -1: this user's notebooks hold more than the quota, and *err says which. before: quota_own()
+ * before the GPUs were taken that are to be checked. */
+MUST_USE int quota_check(const struct gpu_allocations *d, unsigned before, struct err *err);
 
 /* ---- affinity.c: binds a rank to the processors near its GPU ---- */
 /* Binds all threads of the process to those of `cpus` ("0-31,64-95") that it may use now (an engine

@@ -383,6 +383,7 @@ int gpu_lend(struct gpu_allocations *d, uint32_t of, uint32_t worker, struct err
 int gpu_take(struct gpu_allocations *d, const uint32_t *worker, size_t n, unsigned each, bool share,
              struct err *err)
 {
+    const unsigned before = quota_own(d);
     size_t at = 0, done;
 
     if (each == 0 || n == 0)
@@ -402,6 +403,9 @@ int gpu_take(struct gpu_allocations *d, const uint32_t *worker, size_t n, unsign
             goto fail;
         }
     }
+    if (quota_check(d, before, err) <
+        0) /* of two notebooks that start at once, it keeps both off */
+        goto fail;
     for (size_t i = 0; i < n; i++)
         assign_mark(d, allocations_find(d, worker[i]));
     watch_leases(d);

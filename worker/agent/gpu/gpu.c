@@ -94,6 +94,10 @@ static json_t *list_to_json(struct gpu_allocations *d)
             return NULL;
         }
     }
+    if (root && json_object_set_new(root, "quota", quota_json(d)) < 0) {
+        json_decref(root);
+        return NULL;
+    }
     return root;
 }
 

@@ -46,6 +46,10 @@ MUST_USE int gpu_query(struct gpu_allocations *d, gpu_known_f f, void *arg, stru
  * that they have none. */
 bool gpu_likely(const struct gpu_allocations *d);
 
+/* How many GPUs of the machine all notebooks of one user may hold together (0: any number), and
+ * which file says so ("": the environment). For gpu_list and gpu_take, from now on. */
+void gpu_quota(struct gpu_allocations *d, unsigned most, struct slice place);
+
 /* Call it after gpu_query. Takes `each` GPUs for each of n workers, or none for any, in the order
  * of workers and GPUs. share: several workers, and others on this machine, may hold the same GPUs.
  * -1: *err says how many there are, who holds them, and what the user can do. */

@@ -199,7 +199,7 @@ static bool is_named(int folder, const char *uuid, int fd)
            ours.st_dev == named.st_dev && ours.st_ino == named.st_ino;
 }
 
-void lease_user(uid_t uid, char out[static LEASE_USER])
+bool lease_user(uid_t uid, char out[static LEASE_USER])
 {
     const char *login = uid == geteuid() ? getenv("LOGNAME") : NULL;
 
@@ -216,8 +216,10 @@ void lease_user(uid_t uid, char out[static LEASE_USER])
 #endif
     if (!out[0] && login && login[0])
         snprintf(out, LEASE_USER, "%s", login);
-    else if (!out[0])
-        snprintf(out, LEASE_USER, "user %lu", (unsigned long)uid);
+    if (out[0])
+        return true;
+    snprintf(out, LEASE_USER, "user %lu", (unsigned long)uid);
+    return false;
 }
 
 static void write_holder(int fd)
@@ -227,7 +229,7 @@ static void write_holder(int fd)
     char user[LEASE_USER], text[LEASE_HOLDER], when[16] = "?";
     int n;
 
-    lease_user(geteuid(), user);
+    (void)lease_user(geteuid(), user);
     if (localtime_r(&now, &tm))
         (void)strftime(when, sizeof when, "%H:%M", &tm);
     n = snprintf(text, sizeof text, "%s (pid %ld, since %s)", user, (long)getpid(), when);

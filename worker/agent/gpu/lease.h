@@ -51,14 +51,15 @@ struct lease_state {
 bool lease_look(int folder, const char *uuid, bool share, struct lease_state *out);
 
 /* The name of a user, from the local file of users: what the system asks may be a server that does
- * not answer, and would block the agent's loop. */
+ * not answer, and would block the agent's loop. false: it is not there; *out is "user 1002". */
 #define LEASE_USER 41u
-void lease_user(uid_t uid, char out[static LEASE_USER]);
+bool lease_user(uid_t uid, char out[static LEASE_USER]);
 
 /* ---- lease_said.c ---- */
 /* Who holds it now: "alice (pid 4711, since 14:03)", or "alice, digits.ipynb (pid …)" for alice and
- * root. The system says whose process that is, and which notebook. false: nobody. As lease_look().
- */
+ * root. The system says whose process that is, and which notebook. A name that is not in the local
+ * file of users is what the holder says, and its number follows: "alice (uid 1002, pid …)". false:
+ * nobody. As lease_look(). */
 bool lease_holder(int folder, const char *uuid, bool share, char out[static LEASE_HOLDER]);
 /* The name of the notebook of a process: its own, one of the same user's, or, for root, anybody's.
  * false: it is not known, or not for us. */

@@ -187,7 +187,15 @@ bool lease_holders_has(long pid, const char *uuid, const struct lease_state *sta
     return has;
 }
 
-static int find_holders(const struct all_held *all)
+/* Root could look at those of others, too, but that takes long. */
+static bool is_of_another(long pid)
+{
+    uid_t uid;
+
+    return geteuid() == 0 && (!process_uid(pid, &uid) || uid != getuid());
+}
+
+static int find_holders(const struct all_held *all, bool ours)
 {
     DIR *dir = all->n ? opendir("/proc") : NULL;
     struct dirent *entry;
@@ -196,7 +204,7 @@ static int find_holders(const struct all_held *all)
     while (dir && rc == 0 && (entry = readdir(dir))) {
         const long pid = strtol(entry->d_name, NULL, 10);
 
-        rc = pid > 0 ? look_at(all, pid) : 0;
+        rc = pid > 0 && !(ours && is_of_another(pid)) ? look_at(all, pid) : 0;
     }
     if (dir)
         closedir(dir);
@@ -240,17 +248,27 @@ static json_t *to_json(const struct all_held *all)
     return NULL;
 }
 
-json_t *lease_holders_list(const json_t *gpus)
+static json_t *list(const json_t *gpus, bool ours)
 {
     struct all_held all = { NULL, 0, false };
     struct err err = { "" };
     const int folder = lease_folder_look(&err);
-    json_t *list = NULL;
+    json_t *leases = NULL;
 
-    if (folder < 0 || (find_held(&all, folder, gpus) == 0 && find_holders(&all) == 0))
-        list = to_json(&all);
+    if (folder < 0 || (find_held(&all, folder, gpus) == 0 && find_holders(&all, ours) == 0))
+        leases = to_json(&all);
     release(&all);
-    return list ? json_pack("{s:o, s:b, s:s?}", "leases", list, "cut", all.cut, "why",
-                            err.text[0] ? err.text : NULL)
-                : NULL;
+    return leases ? json_pack("{s:o, s:b, s:s?}", "leases", leases, "cut", all.cut, "why",
+                              err.text[0] ? err.text : NULL)
+                  : NULL;
+}
+
+json_t *lease_holders_list(const json_t *gpus)
+{
+    return list(gpus, false);
+}
+
+json_t *lease_holders_ours(const json_t *gpus)
+{
+    return list(gpus, true);
 }

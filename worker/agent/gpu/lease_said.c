@@ -97,7 +97,7 @@ static bool can_be_seen(uid_t uid)
 
 bool lease_holder(int folder, const char *uuid, bool share, char out[static LEASE_HOLDER])
 {
-    char user[LEASE_USER], notebook[LEASE_NOTEBOOK] = "", when[LEASE_TIME];
+    char user[LEASE_USER], notebook[LEASE_NOTEBOOK] = "", when[LEASE_TIME], number[32] = "";
     struct lease_state state;
     long pid;
     uid_t uid;
@@ -114,10 +114,15 @@ bool lease_holder(int folder, const char *uuid, bool share, char out[static LEAS
         snprintf(out, LEASE_HOLDER, "somebody");
         return true;
     }
-    lease_user(uid, user);
+    if (!lease_user(uid, user)) {
+        snprintf(user, sizeof user, "%.*s", (int)strcspn(state.said, ",("), state.said);
+        for (size_t n = strlen(user); n && user[n - 1] == ' '; n--)
+            user[n - 1] = '\0';
+        snprintf(number, sizeof number, "uid %lu, ", (unsigned long)uid);
+    }
     lease_time(since(pid, state.written), when);
     (void)lease_notebook(pid, notebook);
-    snprintf(out, LEASE_HOLDER, "%s%s%s (pid %ld, since %s)", user, notebook[0] ? ", " : "",
-             notebook, pid, when);
+    snprintf(out, LEASE_HOLDER, "%s%s%s (%spid %ld, since %s)", user, notebook[0] ? ", " : "",
+             notebook, number, pid, when);
     return true;
 }
