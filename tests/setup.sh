@@ -146,10 +146,24 @@ build_release() {
     build_in build --prefix="$prefix" --with-python="$venv/bin/python" "$@"
 }
 
-# The same, installs it into .build/prefix, and makes the kernel known to the environment's Jupyter.
+# Whether what is installed is what was built and what the sources have.
+is_installed() {
+    local stamp=$made/build/.installed
+    [ -e "$stamp" ] && [ -x "$prefix/bin/cellspan" ] && [ -e "$venv/share/jupyter/kernels/cellspan/kernel.json" ] &&
+        [ -z "$(find "$top" \( -path "$made" -o -path "$top/.git" -o -path "$top/bench" -o -path "$top/examples" -o -path "$top/tests" \
+            -o -name __pycache__ \) -prune -o -type f -newer "$stamp" -print -quit)" ] &&
+        [ -z "$(find "$made/build" -type f -newer "$stamp" ! -name .installing -print -quit)" ]
+}
+
+# The same, installs it into .build/prefix, and makes the kernel known to the environment's Jupyter. What is installed already stays as
+# it is, since somebody may use it.
 build_and_install() {
     build_release "$@" || return 1
+    ! is_installed || return 0
+    rm -f "$made/build/.installed"
+    touch "$made/build/.installing"
     rm -rf "$prefix/lib/cellspan/python" # modules that are no longer there must not be found
     step install make -C "$made/build" install || return 1
-    step kernelspec "$prefix/bin/cellspan" install --prefix "$venv" --python "$venv/bin/python"
+    step kernelspec "$prefix/bin/cellspan" install --prefix "$venv" --python "$venv/bin/python" || return 1
+    mv "$made/build/.installing" "$made/build/.installed"
 }
