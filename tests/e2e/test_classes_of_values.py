@@ -343,6 +343,24 @@ def test_a_class_of_ranks_that_they_change_after_a_pull_is_a_conflict(nb):
     nb.run("%%distribute -n 1\nmine.n").assert_error("VariableConflict")
 
 
+def test_a_class_of_ranks_that_home_changes_after_a_pull_is_as_home_has_it(nb):
+    nb.ok("%%distribute -n 2 -r 0\nimport enum\nclass Mt(type):\n    def __setattr__(cls, name, value):\n        raise TypeError('fixed')\nclass Kr:\n    lr = gone = 1\n    def f(self):\n"
+          "        return 'old'\nclass Km(metaclass=Mt):\n    a = 1\nclass Er(enum.Enum):\n    A = {'x': 1}\nkr = Kr()")
+    nb.ok("%pull Kr Km Er kr -r 0")
+    nb.ok("Kr.lr = 5\nKr.f = lambda self: 'new'\ndel Kr.gone\ntype.__setattr__(Km, 'a', 2)\nEr.A.value['x'] = 5\nEr.A.tag = 1")
+    look = "kr.lr, kr.f(), hasattr(Kr, 'gone'), Km.a, Er.A.value, Er.A.tag, type(kr) is Kr"
+    for lr in (5, 6):
+        nb.ok(f"Kr.lr = {lr}")
+        assert rank_values(nb, look, 2, "-r 0") == [(lr, "new", False, 2, {"x": 5}, 1, True)]
+    nb.ok("class Sub(Kr):\n    pass")
+    assert rank_values(nb, "Sub.lr, issubclass(Sub, Kr)", 2, "-r 0") == [(6, True)]
+    nb.ok("%%distribute -r 0\nKr.lr = 7")
+    nb.ok("Kr.lr = 8")
+    nb.run("%%distribute -r 0\nKr.lr").assert_error("VariableConflict")
+    nb.ok("%push Kr")
+    assert rank_values(nb, "Kr.lr, Sub.lr", 2, "-r 0") == [(8, 8)]
+
+
 def test_a_class_of_the_cell_reads_homes_variable_with_two_underscores(nb):
     nb.ok("_A__x, _B__y = 5, 6")
     cell = "%%distribute -n 2\nclass _A:\n    def m(self):\n        return __x\n    class B:\n        y = __y\n_A().m(), _A.B.y"

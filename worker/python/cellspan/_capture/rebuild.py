@@ -12,7 +12,7 @@ import types
 import weakref
 
 from .._base.imports import when_imported
-from . import enums, sources, tensors
+from . import class_versions, enums, sources, tensors
 
 _local = threading.local()
 on_filled = None  # on a rank, a function that is called with the classes that a bundle has filled, once it is loaded
@@ -274,7 +274,7 @@ def make_class(make, *args):
 
     known = cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID.get(args[AT])
     if known is not None:
-        if make is make_enum and not (known in pickled_here and known not in _received):
+        if make is make_enum and not _stays(known):
             enums.set_members(known, args[3])
         return known
     try:
@@ -318,9 +318,9 @@ def _silent(owner):
     return classmethod(__init_subclass__)
 
 
-pickled_here = weakref.WeakSet()  # classes
+pickled_here = weakref.WeakKeyDictionary()  # class -> names_in() the state that was pickled last
 _received = weakref.WeakSet()  # classes that came from another process
-_came = weakref.WeakKeyDictionary()  # such a class -> {"": names of the attributes that came last, an enum's member: names of its attributes}
+_came = weakref.WeakKeyDictionary()  # such a class -> names_in() the state that came last
 
 
 def is_received(cls):
@@ -328,21 +328,31 @@ def is_received(cls):
     return cls in _received
 
 
+def _stays(cls):
+    """Was it defined here, and only comes back? Not on a rank: there it is as home has it now, like a class of home's."""
+    return class_versions.side != class_versions.RANKS and cls in pickled_here and cls not in _received
+
+
+def names_in(state):
+    """{"": names of a class's attributes, an enum's member: names of its attributes}."""
+    attributes, _, members = state
+    return {"": frozenset(attributes), **{name: frozenset(own) for name, own in members.items() if own}}
+
+
 def set_class(cls, state):
-    """Fills a class that was sent by value. A class that was defined here, and only comes back, is not changed."""
+    """Fills a class that was sent by value."""
     attributes, name, members = state
-    if cls in pickled_here and cls not in _received:
+    if _stays(cls):
         return
-    if cls in _received and "_fields_" in cls.__dict__ and any(base.__module__ == "_ctypes" for base in cls.__mro__):
+    if "_fields_" in cls.__dict__ and any(base.__module__ == "_ctypes" for base in cls.__mro__):
         attributes = {name: value for name, value in attributes.items() if name != "_fields_"}  # a structure gets its fields only once
     _received.add(cls)
-    came = _came.setdefault(cls, {})
+    came = _came.get(cls) or pickled_here.get(cls) or {}
+    _came[cls] = names_in(state)
     _delete(cls, came.get("", ()), attributes)
-    came[""] = frozenset(attributes)
     _fill(cls, attributes)
     for member, own in members.items():
         enums.set_attributes(cls._member_map_[member], own, came.get(member, ()))
-        came[member] = frozenset(own)
     _local.filled = [*(getattr(_local, "filled", None) or ()), cls]
     if cls.__qualname__ != name:  # else it stays the same object, so that the class's next pickle has the same bytes
         type.__dict__["__qualname__"].__set__(cls, name)

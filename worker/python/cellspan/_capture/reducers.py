@@ -278,9 +278,10 @@ class Pickler(cloudpickle.Pickler, Found):
             if isinstance(obj, type):
                 self.named.append(obj)
         elif isinstance(obj, type) and isinstance(reduced, tuple) and len(reduced) == 6:
-            rebuild.pickled_here.add(obj)
             self.by_value.append(obj)
-            return rebuild.make_class, *_reduce_class(obj, reduced), None, None, rebuild.set_class
+            args, state = _reduce_class(obj, reduced)
+            rebuild.pickled_here[obj] = rebuild.names_in(state)
+            return rebuild.make_class, args, state, None, None, rebuild.set_class
         return reduced
 
     def _reduce_tensor(self, tensor):
