@@ -9,6 +9,7 @@ worker_agent_net_libnet_a_SOURCES = \
 	worker/agent/net/frame_batch.h worker/agent/net/frame_batch.c \
 	worker/agent/net/join.h worker/agent/net/join.c \
 	worker/agent/net/kernel_link.h worker/agent/net/kernel_link.c \
+	worker/agent/net/knock.h worker/agent/net/knock.c \
 	worker/agent/net/line.h worker/agent/net/line.c \
 	worker/agent/net/peer.h worker/agent/net/peer.c \
 	worker/agent/net/peer_accept.c \

@@ -182,6 +182,23 @@ static void attempts_that_take_too_long_get_longer(void)
     is_int((long)redial_limit_ns(&r), (long)REDIAL_LIMIT_NS, "the next time it begins anew");
 }
 
+/* An attempt whose sockets all fail, as when no host answers, is followed by another one at once.
+ */
+static void sockets_dial_beside_each_other(void)
+{
+    struct redial r = { 0 };
+
+    redial_begin(&r, NS_PER_S, 120 * NS_PER_S);
+    (void)redial_attempt(&r, NS_PER_S, 0);
+    ok(!redial_beside(&r, NS_PER_S + 149 * NS_PER_MS, 0) &&
+           redial_beside(&r, NS_PER_S + 150 * NS_PER_MS, 0),
+       "after 150 ms one more socket dials");
+    ok(!redial_beside(&r, NS_PER_S + 150 * NS_PER_MS, 0) && redial_beside(&r, 20 * NS_PER_S, 0) &&
+           !redial_beside(&r, 20 * NS_PER_S, 0),
+       "and one more for each such time");
+    ok(redial_is_due(&r, NS_PER_S + 150 * NS_PER_MS), "the next attempt does not wait for them");
+}
+
 static void the_kernel_waits_while_this_machine_is_suspended(void)
 {
     struct redial r = { 0 };
@@ -220,6 +237,7 @@ int main(int argc, char **argv)
     answers_are_lost_for_longer_than_the_timeout();
     nobody_answers();
     attempts_that_take_too_long_get_longer();
+    sockets_dial_beside_each_other();
     the_kernel_waits_while_this_machine_is_suspended();
     return plan_done();
 }

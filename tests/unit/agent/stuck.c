@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* An agent that can't get its connection back asks for another way, and gives it up when it is back
  * on its own. With real sockets. */
+#include <arpa/inet.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 #include <zmq.h>
 
 #include "base/loop/loop.h"
@@ -161,8 +165,93 @@ static void who_began_by_a_relay_leaves_it(void)
     end(&t);
 }
 
+/* ---- a network that drops the first packets of connections ---- */
+
+/* A listener that is full drops them, and says nothing. */
+struct full {
+    int listener, first;
+    unsigned port;
+    unsigned most; /* sockets that waited at the same time */
+    struct test *test;
+    struct watch *look;
+};
+
+static void full_open(struct full *f, struct test *t)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t size = sizeof at;
+
+    *f = (struct full){ .test = t };
+    must((f->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) >= 0 &&
+             bind(f->listener, (struct sockaddr *)&at, sizeof at) == 0 &&
+             listen(f->listener, 0) == 0 &&
+             getsockname(f->listener, (struct sockaddr *)&at, &size) == 0 &&
+             (f->first = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) >= 0 &&
+             connect(f->first, (struct sockaddr *)&at, sizeof at) == 0,
+         "a listener that is full");
+    f->port = ntohs(at.sin_port);
+}
+
+/* Sockets of this machine that have sent the first packet to that port, and got no answer. */
+static unsigned waiting_in(const char *table, unsigned port)
+{
+    FILE *const file = fopen(table, "re");
+    unsigned to, state, n = 0;
+    char line[512];
+
+    while (file && fgets(line, sizeof line, file))
+        n += sscanf(line, " %*u: %*[^:]:%*x %*[^:]:%x %x", &to, &state) == 2 && to == port &&
+             state == TCP_SYN_SENT;
+    if (file)
+        (void)fclose(file);
+    return n;
+}
+
+static unsigned waiting(unsigned port)
+{
+    return waiting_in("/proc/net/tcp", port) + waiting_in("/proc/net/tcp6", port);
+}
+
+/* In its place the kernel listens once a second socket waits. */
+static void look(void *arg)
+{
+    struct full *f = arg;
+    const unsigned n = waiting(f->port);
+    char endpoint[64];
+
+    f->most = n > f->most ? n : f->most;
+    if (f->most < 2 || f->listener < 0)
+        return;
+    (void)close(f->first);
+    (void)close(f->listener);
+    f->listener = -1;
+    snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%u", f->port);
+    must(zmq_bind(f->test->lan.router, endpoint) == 0, "bind");
+}
+
+static void first_packets_are_lost(void)
+{
+    char endpoint[64];
+    struct err err = { "" };
+    struct full f;
+    struct test t;
+
+    full_open(&f, &t);
+    snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%u", f.port);
+    begin(&t, endpoint, false);
+    t.then = endpoint;
+    must((f.look = loop_timer(t.loop, 0, 10 * NS_PER_MS, look, &f, &err)) != NULL, err.text);
+    (void)resumes(&t);
+    ok(f.most >= 2, "another socket dials while TCP waits before it sends the first packet again");
+    ok(f.most <= 3, "there are never many");
+    is_int(t.connected, 1, "and one connection is taken");
+    watch_stop(f.look);
+    end(&t);
+}
+
 int main(void)
 {
+    first_packets_are_lost();
     nobody_is_asked_who_is_not_needed();
     another_way_is_asked_for();
     a_relay_stays();

@@ -6,14 +6,13 @@
 #include <string.h>
 #include <zmq.h>
 
-#include "base/loop/monitor.h"
-#include "worker/agent/net/socket.h"
+#include "worker/agent/net/knock.h"
 
 /* how long to wait for an answer before the next endpoint is tried, too */
-#define NEXT_NS         (150 * NS_PER_MS)
-#define PROBE_NS        (2 * NS_PER_S) /* limit for finding out why no endpoint answered */
-#define CHECK_NS        NS_PER_S       /* between two checks whether all refuse */
-#define EVENTS_PER_TURN 16
+#define NEXT_NS  (150 * NS_PER_MS)
+#define PROBE_NS (2 * NS_PER_S) /* limit for finding out why no endpoint answered */
+#define CHECK_NS NS_PER_S       /* between two checks whether all refuse */
+#define KNOCKS   3u             /* at one endpoint, beside each other */
 /* between two attempts at an endpoint; twice as long each time */
 #define AGAIN_NS     (50 * NS_PER_MS)
 #define AGAIN_MAX_NS NS_PER_S
@@ -25,12 +24,10 @@ struct try {
     struct host_lookup *lookup;     /* of this name; not NULL: it can't be tried yet */
     char words[160];                /* why the endpoint can't be tried; "": it can */
     bool started;
-    void *socket; /* NULL: not opened yet, or closed again */
-    void *monitor;
-    struct watch *watch;
-    struct watch *again; /* for the next socket */
+    struct knock *knock[KNOCKS]; /* those that wait, the oldest first */
+    unsigned knocks;
+    struct watch *again; /* for the next one */
     uint64_t pause_ns;   /* before it */
-    int fd;              /* the connection's descriptor, borrowed from ZeroMQ; -1: there is none */
     bool connected;      /* at least once */
     bool failed;         /* at least once, before it was connected */
     bool refused;        /* our key was refused there */
@@ -99,15 +96,39 @@ static bool is_relay(const struct try *t)
 
 static void try_close(struct try *t)
 {
-    watch_clear(&t->watch);
     watch_clear(&t->again);
-    if (t->monitor) {
-        (void)zmq_socket_monitor(t->socket, NULL, 0);
-        zmq_close(t->monitor);
-    }
-    zmq_close(t->socket);
-    t->monitor = t->socket = NULL;
-    t->fd = -1;
+    while (t->knocks > 0)
+        knock_stop(t->knock[--t->knocks]);
+}
+
+static void drop_knock(struct try *t, const struct knock *k)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < t->knocks; i++)
+        if (t->knock[i] != k)
+            t->knock[n++] = t->knock[i];
+    t->knocks = n;
+}
+
+/* Without those whose handshake has begun, because servers count aborted handshakes. */
+static void close_waiting(struct try *t)
+{
+    struct knock *k;
+
+    for (unsigned i = t->knocks; i-- > 0;)
+        if (knock_fd(k = t->knock[i]) < 0) {
+            drop_knock(t, k);
+            knock_stop(k);
+        }
+}
+
+static bool is_connected(const struct try *t)
+{
+    for (unsigned i = 0; i < t->knocks; i++)
+        if (knock_fd(t->knock[i]) >= 0)
+            return true;
+    return false;
 }
 
 void dial_stop(struct dial *d)
@@ -127,26 +148,23 @@ void dial_stop(struct dial *d)
     loop_free(d->loop, d); /* functions up the stack still use it */
 }
 
-/* Closes the other attempts: at once, or after a handshake that has begun, because servers count
- * aborted handshakes. */
-static void succeed(struct try *t)
+/* Closes the other attempts: at once, or after a handshake that has begun. */
+static void succeed(struct try *t, struct knock *k)
 {
     struct dial *d = t->dial;
+    const int fd = knock_fd(k);
     struct dial_found found = { .endpoint = t->endpoint,
-                                .socket = t->socket,
                                 .own = { .size = sizeof found.own.socket } };
 
-    if (t->fd < 0 || is_relay(t) ||
-        getsockname(t->fd, (struct sockaddr *)&found.own.socket, &found.own.size) < 0)
+    if (fd < 0 || is_relay(t) ||
+        getsockname(fd, (struct sockaddr *)&found.own.socket, &found.own.size) < 0)
         found.own.size = 0;
-    watch_clear(&t->watch);
-    watch_clear(&t->again);
-    (void)zmq_socket_monitor(t->socket, NULL, 0);
-    zmq_close(t->monitor);
-    t->socket = t->monitor = NULL;
-    for (unsigned i = 0; i < d->n; i++)
-        if (d->try[i].fd < 0)
-            try_close(&d->try[i]);
+    drop_knock(t, k);
+    found.socket = knock_take(k);
+    for (unsigned i = 0; i < d->n; i++) {
+        watch_clear(&d->try[i].again);
+        close_waiting(&d->try[i]);
+    }
     d->reported = true;
     watch_clear(&d->timer);
     watch_clear(&d->check);
@@ -176,6 +194,15 @@ bool dial_was_refused(const struct dial *d)
     return false;
 }
 
+/* Has an endpoint taken the connection, and not answered yet? */
+static bool one_may_answer(const struct dial *d)
+{
+    for (unsigned i = 0; i < d->n; i++)
+        if (is_connected(&d->try[i]))
+            return !dial_was_refused(d);
+    return false;
+}
+
 static void try_again(void *arg);
 
 /* With another socket, for one that ZeroMQ connects anew would use a key that was used. */
@@ -190,94 +217,81 @@ static void try_again_later(struct try *t)
         snprintf(t->words, sizeof t->words, "%.150s", err.text);
 }
 
-static void try_event(struct try *t, uint16_t event, uint32_t value)
+static void try_failed(struct try *t, enum knock_news news)
 {
     struct dial *d = t->dial;
 
-    if (event == ZMQ_EVENT_CONNECTED) {
-        t->fd = (int)value;
-        t->connected = true;
-    } else if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
-        if (d->reported)
-            try_close(t);
-        else
-            succeed(t);
-    } else {
-        /* it is the right server, and it will not change its answer */
-        if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) {
-            t->refused = true;
-            loop_timer_again(d->limit, 0);
-        }
-        /* libzmq reports no failure of a peer that speaks as its version 1 did, as does everything
-         * that begins with text */
-        t->strange = t->strange || event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL ||
-                     event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL ||
-                     event == ZMQ_EVENT_DISCONNECTED;
-        t->fd = -1;
-        t->failed = true;
-        t->ended = true;
-        if (d->reported)
-            try_close(t);
-        else
-            try_next(d);
-        if (!d->reported)
-            try_again_later(t);
-        if (d->once && !d->reported && all_ended(d))
-            loop_timer_again(d->limit, 0);
+    /* it is the right server, and it will not change its answer */
+    if (news == KNOCK_REFUSED) {
+        t->refused = true;
+        loop_timer_again(d->limit, 0);
     }
+    t->strange = t->strange || news == KNOCK_STRANGE;
+    t->failed = true;
+    t->ended = t->knocks == 0;
+    if (d->reported || !t->ended)
+        return;
+    try_next(d);
+    try_again_later(t);
+    if (d->once && all_ended(d))
+        loop_timer_again(d->limit, 0);
 }
 
-/* An event has two frames: number:u16 value:u32, in this machine's byte order, and the endpoint. */
-static void try_ready(void *arg)
+static void on_news(void *arg, struct knock *k, enum knock_news news)
 {
     struct try *t = arg;
-    uint16_t event;
-    uint32_t value;
-    char frame[6];
 
-    for (int i = 0; i < EVENTS_PER_TURN && t->monitor; i++) {
-        if (zmq_recv(t->monitor, frame, sizeof frame, ZMQ_DONTWAIT) != (int)sizeof frame)
-            return;
-        loop_zmq_skip(t->monitor);
-        memcpy(&event, frame, sizeof event);
-        memcpy(&value, frame + sizeof event, sizeof value);
-        try_event(t, event, value);
+    if (news == KNOCK_CONNECTED) {
+        t->connected = true;
+        close_waiting(t);
+    } else if (news == KNOCK_UP && !t->dial->reported) {
+        succeed(t, k);
+    } else {
+        drop_knock(t, k);
+        knock_stop(k);
+        if (news != KNOCK_UP)
+            try_failed(t, news);
     }
-}
-
-static int try_watch(struct try *t, struct err *err)
-{
-    const int events = ZMQ_EVENT_CONNECTED | ZMQ_EVENT_CLOSED | ZMQ_EVENT_DISCONNECTED |
-                       ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
-                       ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
-
-    if (!(t->monitor = monitor_open(t->dial->context, t->socket, events, err)))
-        return -1;
-    return (t->watch = loop_zmq(t->dial->loop, t->monitor, try_ready, t, err)) ? 0 : -1;
 }
 
 static void try_start(struct try *t)
 {
+    const struct dial *d = t->dial;
+    const struct knock_to to = { d->context, t->endpoint, &d->own, d->server, d->once };
     struct err err = { "" };
 
-    if ((t->socket = socket_dialer(t->dial->context, &t->dial->own, t->dial->server, &err)) &&
-        try_watch(t, &err) == 0) {
-        if ((!t->dial->once || socket_limit_dial(t->socket)) &&
-            zmq_connect(t->socket, t->endpoint) == 0)
-            return;
-        (void)err_set(&err, "%s", zmq_strerror(zmq_errno()));
-    }
-    snprintf(t->words, sizeof t->words, "%.150s", err.text);
-    try_close(t);
+    t->ended = false;
+    if ((t->knock[t->knocks] = knock_start(d->loop, &to, on_news, t, &err)))
+        t->knocks++;
+    else if (t->knocks == 0)
+        snprintf(t->words, sizeof t->words, "%.150s", err.text);
 }
 
 static void try_again(void *arg)
 {
-    struct try *t = arg;
+    try_close(arg);
+    try_start(arg);
+}
 
-    try_close(t);
-    t->ended = false;
+/* The oldest one stays, for a way that takes long, and the younger ones are replaced in turn. */
+static void try_beside(struct try *t)
+{
+    if (t->knocks == KNOCKS) {
+        struct knock *const k = t->knock[1];
+
+        drop_knock(t, k);
+        knock_stop(k);
+    }
     try_start(t);
+}
+
+void dial_beside(struct dial *d)
+{
+    if (d->reported || one_may_answer(d))
+        return;
+    for (unsigned i = 0; i < d->n; i++)
+        if (d->try[i].started && !d->try[i].words[0] && !is_relay(&d->try[i]))
+            try_beside(&d->try[i]);
 }
 
 /* Tries the next endpoint, if there is one left. */
@@ -439,15 +453,6 @@ static void check_all_failed(void *arg)
         judge(d);
 }
 
-/* Has an endpoint taken the connection, and not answered yet? */
-static bool one_may_answer(const struct dial *d)
-{
-    for (unsigned i = 0; i < d->n; i++)
-        if (d->try[i].fd >= 0)
-            return !dial_was_refused(d);
-    return false;
-}
-
 /* ZeroMQ does not say why it can't connect. A plain tcp connection does. */
 static void limit_is_over(void *arg)
 {
@@ -467,7 +472,7 @@ static void limit_is_over(void *arg)
     d->reported = true;
     stop_probes(d);
     for (unsigned i = 0; i < d->n; i++) {
-        d->slow = d->slow || d->try[i].fd >= 0;
+        d->slow = d->slow || is_connected(&d->try[i]);
         try_close(&d->try[i]);
     }
     if (!d->once)
@@ -484,7 +489,7 @@ static struct try *add_try(struct dial *d)
 {
     struct try *t = &d->try[d->n++];
 
-    *t = (struct try){ .dial = d, .fd = -1 };
+    *t = (struct try){ .dial = d };
     return t;
 }
 

@@ -37,8 +37,8 @@ struct dial_to {
     uint64_t limit_ns;
     uint64_t
         more_ns; /* so much longer, if an endpoint has taken the connection by then: it is busy */
-    /* each endpoint is tried once, but for a relay that has not come, and nobody finds out why it
-     * does not answer */
+    /* each endpoint is tried once, but for dial_beside() and a relay that has not come, and nobody
+     * finds out why it does not answer */
     bool once;
 };
 
@@ -60,6 +60,9 @@ struct dial *dial_start(struct loop *loop, const struct dial_to *to, dial_f f, v
 bool dial_was_refused(const struct dial *d);
 /* In the call of f: time was over in the midst of a handshake. */
 bool dial_was_slow(const struct dial *d);
+/* Tries each endpoint that has not taken the connection with one more socket, beside those that
+ * wait: TCP sends the first packet of a connection again only after a second. */
+void dial_beside(struct dial *d);
 void dial_stop(struct dial *d); /* f is not called any more; NULL is fine */
 
 /* ---- pure parts ---- */

@@ -28,12 +28,26 @@ bool redial_is_due(const struct redial *r, uint64_t now)
     return now >= r->next_ns;
 }
 
-enum redial_key redial_attempt(struct redial *r, uint64_t now, uint32_t chance)
+static uint64_t after(const struct redial *r, uint64_t now, uint32_t chance)
 {
     const bool quick = now < r->lost_ns + REDIAL_QUICK_FOR_NS;
     const uint64_t wait = quick ? REDIAL_QUICK_NS : REDIAL_SLOW_NS;
 
-    r->next_ns = now + wait * 3 / 4 + chance % (wait / 2);
+    return now + wait * 3 / 4 + chance % (wait / 2);
+}
+
+bool redial_beside(struct redial *r, uint64_t now, uint32_t chance)
+{
+    const bool due = now >= r->beside_ns;
+
+    if (due)
+        r->beside_ns = after(r, now, chance);
+    return due;
+}
+
+enum redial_key redial_attempt(struct redial *r, uint64_t now, uint32_t chance)
+{
+    r->next_ns = r->beside_ns = after(r, now, chance);
     r->limit_ns = now + redial_limit_ns(r);
     return r->refusals % 2 ? REDIAL_BEFORE : REDIAL_NEWEST;
 }

@@ -15,7 +15,7 @@
 
 #include "base/clock.h"
 
-#define REDIAL_QUICK_NS     (200 * NS_PER_MS) /* between two attempts */
+#define REDIAL_QUICK_NS     (200 * NS_PER_MS) /* between two sockets that dial */
 #define REDIAL_QUICK_FOR_NS (10 * NS_PER_S)   /* so long; then a second between them */
 #define REDIAL_SLOW_NS      NS_PER_S
 /* for the handshake, and again for the answer to RESUME; twice as long after each attempt that took
@@ -30,7 +30,8 @@ enum redial_key { REDIAL_NEWEST, REDIAL_BEFORE };
 struct redial {
     uint64_t resume_ns; /* for how long the kernel waits */
     uint64_t lost_ns;   /* when the connection ended */
-    uint64_t next_ns;   /* when the next attempt begins */
+    uint64_t next_ns;   /* when the next attempt begins, if the one before has failed */
+    uint64_t beside_ns; /* when one more socket dials in the present one */
     uint64_t limit_ns;  /* when the present one has failed */
     uint64_t may_ns;    /* so long it may take; 0: REDIAL_LIMIT_NS */
     uint64_t over_ns;   /* when the agent gives up */
@@ -52,6 +53,9 @@ bool redial_is_due(const struct redial *r, uint64_t now);
 /* An attempt begins, and is made with this key. chance: a random number, because many agents may
  * have lost their connections at the same time. */
 enum redial_key redial_attempt(struct redial *r, uint64_t now, uint32_t chance);
+/* While the attempt lasts: is it time for one more socket, with the same key, beside those that
+ * wait? If so, it dials now. */
+bool redial_beside(struct redial *r, uint64_t now, uint32_t chance);
 /* This machine was suspended for so long, which `now` does not count. The kernel has waited
  * meanwhile. */
 void redial_slept(struct redial *r, uint64_t ns);

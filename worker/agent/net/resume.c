@@ -104,10 +104,20 @@ static void attempt(struct resume *r)
     r->with = redial_attempt(&r->redial, now_of(r), randombytes_random());
     to.limit_ns = redial_limit_ns(&r->redial);
     to.own = r->with == REDIAL_NEWEST ? &r->next : &r->held;
-    if ((r->dial = dial_start(r->loop, &to, dialed, r, &err)))
+    if ((r->dial = dial_start(r->loop, &to, dialed, r, &err))) {
+        wait_until(r, r->redial.beside_ns);
         return;
+    }
     log_warn("uplink", "%s", err.text);
     attempt_later(r);
+}
+
+/* What waits may wait for TCP's next try, though the network is back. */
+static void beside(struct resume *r, uint64_t now)
+{
+    if (redial_beside(&r->redial, now, randombytes_random()))
+        dial_beside(r->dial);
+    wait_until(r, r->redial.beside_ns);
 }
 
 static void timer(void *arg)
@@ -116,7 +126,9 @@ static void timer(void *arg)
     const uint64_t now = now_of(r);
 
     redial_slept(&r->redial, clock_slept_since(loop_clock(r->loop), &r->slept_ns));
-    if (r->answer_due && !redial_has_failed(&r->redial, now)) {
+    if (r->dial) {
+        beside(r, now);
+    } else if (r->answer_due && !redial_has_failed(&r->redial, now)) {
         wait_until(r, r->redial.limit_ns);
     } else if (r->answer_due) {
         redial_was_slow(&r->redial);
