@@ -65,7 +65,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "doubles: one of those cases that the doubles of the driver's libraries can play as well")
     config.addinivalue_line("markers", "only_names: has names of packages in its text, but uses none: torch_users.py")
     config.addinivalue_line("markers", "soak: takes minutes; runs only where CELLSPAN_TEST_SOAK is set (tests/soak)")
-    config.addinivalue_line("markers", "clients: a program of others, Lightning or torch.compile, which take long; tests/clients runs them")
+    config.addinivalue_line("markers", "clients: a program of others, Lightning, torch.compile, or processes that import torch anew, which take long; tests/clients runs them")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -88,6 +88,7 @@ def test_a_notebook_may_define_its_file(fresh, tmp_path, way, file):
     assert rank_values(nb, f"pooled('{way}')", 2) == [True] * 2
 
 
+@pytest.mark.clients
 @pytest.mark.limit(400)
 def test_torch_spawns_functions_of_the_notebook(fresh):
     needs("torch")

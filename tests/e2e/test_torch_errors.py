@@ -117,7 +117,7 @@ SPAWN = (
 
 
 @pytest.mark.limit(300)
-@pytest.mark.parametrize("method", ["spawn", "fork"])
+@pytest.mark.parametrize("method", [pytest.param("spawn", marks=pytest.mark.clients), "fork"])
 def test_processes_of_ranks_do_not_meet_where_the_ranks_meet(nb, tmp_path, method):
     nb.ok("%ranks stop")
     nb.ok(SPAWN)
