@@ -53,14 +53,16 @@ def answer_requests(to_lister, given):
         if os.geteuid() == 0:
             give_up_rights(given.user)
         os.chdir("/")
-        from hub_service.web import serve
-
+    except RightsError as error:
+        return str(error)
+    try:
+        from hub_service.web import PortError, serve
+    except (ImportError, OSError) as error:
+        return "%s: the user with number %d must be able to read this Python's packages" % (error, os.geteuid())
+    try:
         serve(to_lister, given)
-    except (RightsError, ImportError) as error:
-        return "%s%s" % (error, "; user %s must be able to read this Python's packages" % given.user if isinstance(error, ImportError) else "")
-    except OSError as error:
-        return "%s: %s: another program has that port, or the address is not this machine's; give the service another url" % (
-            os.environ["JUPYTERHUB_SERVICE_URL"], error.strerror)
+    except PortError as error:
+        return str(error)
     return "the part that lists notebooks has ended"
 
 

@@ -103,6 +103,7 @@ def page(seen, who, error, age, now):
         parts.append('<p class="bad">There is no list: %s</p>' % named(error))
     else:
         whose = "of all users" if seen["all_users"] else "of %s only" % named(who)
+        whose = whose if seen["root"] else "of the hub's own account only, as the hub is not root's"
         parts.append('<p class="quiet">%s s old. Notebooks: %s.</p><h2>GPUs</h2>' % ("%.0f" % age, whose))
         parts.append(_table(("GPU", "Name", "Use", "Memory", "Since", "Idle", "Held by"), [_card(card, now) for card in seen["gpus"]], "No GPU of this machine is known."))
         parts.append("<h2>Notebooks</h2>")

@@ -22,9 +22,12 @@ def give_up_rights(name):
         raise RightsError("--user %s: there is no such user" % name) from None
     if account.pw_uid == 0:
         raise RightsError("--user %s: what answers requests must not be root; take a user without rights" % name)
-    os.setgroups([])
-    os.setresgid(account.pw_gid, account.pw_gid, account.pw_gid)
-    os.setresuid(account.pw_uid, account.pw_uid, account.pw_uid)
+    try:
+        os.setgroups([])
+        os.setresgid(account.pw_gid, account.pw_gid, account.pw_gid)
+        os.setresuid(account.pw_uid, account.pw_uid, account.pw_uid)
+    except OSError as error:
+        raise RightsError("--user %s: root can't become that user here: %s" % (name, error.strerror)) from None
     try:
         os.setuid(0)
     except PermissionError:

@@ -27,6 +27,7 @@ def view(told, viewer):
     notebooks = {row["pid"]: _notebook(row, viewer.owns(row)) for row in told["notebooks"] if viewer.sees(row)}
     return {
         "all_users": viewer.sees_all and told["all_users"],
+        "root": told["all_users"],  # else there are only notebooks of the hub's own account
         "notebooks": list(notebooks.values()),
         "left_out": told["left_out"] if viewer.sees_all else 0,
         "gpus": [_card(card, viewer, notebooks) for card in told["gpus"]],

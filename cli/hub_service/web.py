@@ -31,33 +31,45 @@ HEADERS = {
 }
 
 
+class PortError(Exception):
+    """The service's address can't be had; says why."""
+
+
 class Listing:
     """The newest list that the other process has made, at most one in `every` seconds, however many ask."""
 
     def __init__(self, streams, every, limit):
-        self._streams, self._every, self._limit = streams, every, limit
-        self._making, self._ended = None, 0.0
+        self._reader, self._writer = streams
+        self._every, self._limit = every, limit
+        self._coming = None  # a future: done when what was asked for last is there
+        self._began, self._ended = 0.0, 0.0
         self.told = None  # what `cellspan ps` said; None: `error` says why there is none
         self.error = "it is being made"
         self.taken, self.took = 0.0, 0.0  # when it was begun (unix time), and for how long it was made
 
     async def newest(self):
-        if self._making is None or (self._making.done() and time.monotonic() - self._ended >= self._every):
-            self._making = asyncio.ensure_future(self._make())
-        await asyncio.wait({self._making}, timeout=self._limit + 5 if self.told is None else PATIENCE)
+        """Waits for it, but not long where there is an older one."""
+        if self._coming is None or (self._coming.done() and time.monotonic() - self._ended >= self._every):
+            self._coming, self._began = asyncio.get_running_loop().create_future(), time.monotonic()
+            self._writer.write(b"?")
+        await asyncio.wait({self._coming}, timeout=self._limit + 5 if self.told is None else PATIENCE)
 
-    async def _make(self):
-        reader, writer = self._streams
-        taken, begin = time.time(), time.monotonic()
-        writer.write(b"?")
-        is_list, length = HEAD.unpack(await reader.readexactly(HEAD.size))
-        text = await reader.readexactly(length)
-        self._ended = time.monotonic()
-        self.taken, self.took = taken, self._ended - begin
-        self.told, self.error = self._read(text) if is_list else (None, text.decode("utf-8", "replace"))
+    async def take_all(self):
+        """Until the other process has ended."""
+        while True:
+            try:
+                is_list, length = HEAD.unpack(await self._reader.readexactly(HEAD.size))
+                text = await self._reader.readexactly(length)
+            except (asyncio.IncompleteReadError, OSError):
+                return
+            self._ended = time.monotonic()
+            self.took = self._ended - self._began
+            self.taken = time.time() - self.took
+            self.told, self.error = self._parsed(text) if is_list else (None, text.decode("utf-8", "replace"))
+            self._coming.set_result(None)
 
     @staticmethod
-    def _read(text):
+    def _parsed(text):
         try:
             told = json.loads(text)
         except ValueError:
@@ -174,12 +186,14 @@ async def _serve(to_lister, given):
         (prefix + "oauth_callback", Callback),
     ], cookie_secret=os.urandom(32), default_handler_class=Missing, default_handler_args=shared)
     url = urlparse(os.environ["JUPYTERHUB_SERVICE_URL"])
-    application.listen(url.port, url.hostname, max_body_size=1 << 16, max_header_size=1 << 15)
-    # The other process says nothing unasked: its end is the only thing that comes between two lists.
-    while not streams[0].at_eof():
-        await asyncio.sleep(2)
+    try:
+        application.listen(url.port, url.hostname, max_body_size=1 << 16, max_header_size=1 << 15)
+    except OSError as error:
+        raise PortError("%s: %s: another program has that port, or the address is not this machine's; give the service another url"
+                        % (url.geturl(), error.strerror)) from None
+    await listing.take_all()
 
 
 def serve(to_lister, given):
-    """Returns when the other process has ended. OSError: the port is taken."""
+    """Returns when the other process has ended. PortError: the port is taken."""
     asyncio.run(_serve(to_lister, given))

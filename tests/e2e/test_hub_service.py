@@ -55,6 +55,12 @@ def test_who_has_the_scope_sees_no_cell_and_no_command_of_others(parts):
     assert nobody["notebooks"] == [] and nobody["gpus"][0]["held"] and nobody["gpus"][0]["by"] == [] and nobody["gpus"][0]["idle"] is None
 
 
+def test_a_hub_that_is_not_roots_says_so(parts):
+    view = parts("view")
+    seen = view.view(dict(told([row(1, 5)]), all_users=False), view.Viewer(5, True))
+    assert not seen["all_users"] and "of the hub's own account only" in parts("page").page(seen, "u5", None, 1.0, 200.0)
+
+
 def test_a_gpu_that_two_hold_tells_each_only_of_himself(parts):
     view = parts("view")
     shared = told([row(1, 5), row(2, 6)], [card("0", (5, 1), (6, 2))])

@@ -7,6 +7,7 @@ import html
 import os
 import re
 import shutil
+import socket
 import subprocess
 import time
 
@@ -27,7 +28,12 @@ CHANGED = {'PREFIX = "/usr/local"': "PREFIX = {prefix!r}", "SEE_ALL = []": "SEE_
 SETS = """
 load_subconfig({path!r})
 c.JupyterHub.services[-2]["environment"] = {environment!r}
-c.JupyterHub.services[-2]["command"] += ["--every", "0.5", "--limit", "30"]
+c.JupyterHub.services[-2]["command"] += ["--every", "0.5", "--limit", "20", "--cellspan", {command!r}]
+"""
+# Runs cellspan, unless a file is there.
+HANGS = """#!/bin/sh
+[ ! -e "%s" ] || exec sleep 600
+exec "%s" "$@"
 """
 
 
@@ -59,7 +65,11 @@ class Machine(Hub):
         path = os.path.join(self.folder, "gpu_page.py")
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
-        self.instead = Hub.instead + SETS.format(path=path, environment=at)
+        self.hangs, command = os.path.join(self.folder, "hangs"), os.path.join(self.folder, "cellspan")
+        with open(command, "w", encoding="utf-8") as file:
+            file.write(HANGS % (self.hangs, os.environ["HUB_CELLSPAN"]))
+        os.chmod(command, 0o755)
+        self.instead = Hub.instead + SETS.format(path=path, environment=at, command=command)
 
     def token_of(self, user, **more):
         self.ask("POST", "/hub/api/users/" + user, ok=False)
@@ -206,6 +216,37 @@ def lists(lister):
     with open("/proc/%d/task/%d/children" % (lister, lister)) as file:
         pids = [int(pid) for pid in file.read().split()]
     return [pid for pid in pids if os.stat("/proc/%d" % pid).st_uid == 0]
+
+
+def test_a_list_that_hangs_is_given_up(hub, tokens):
+    assert hub.page(tokens[ANN], "api").ok
+    open(hub.hangs, "w").close()
+    try:
+        assert until(lambda: (hub.page(tokens[ANN], "api").json().get("age") or 0) > 4, 60), "meanwhile there is the older one"
+        assert until(lambda: hub.page(tokens[BOB], "api").status_code == 503, 90)
+        his, hers = hub.page(tokens[BOB], "api").json(), hub.page(tokens[ANN], "api").json()
+        assert his["error"] == "cellspan ps has not ended within 20 s" and "admins can see why" in hers["error"] and "notebooks" not in hers
+        assert "There is no list" in hub.page(tokens[ANN]).text and hub.page(hub.metrics_token, "metrics").text.splitlines()[-1] == "cellspan_listing_up 0"
+    finally:
+        os.unlink(hub.hangs)
+    assert until(lambda: hub.page(tokens[BOB], "api").status_code == 200, 90)
+
+
+def starts(hub, **more):
+    """What the service's command says that does not start."""
+    environment = dict(os.environ, JUPYTERHUB_API_TOKEN="t", JUPYTERHUB_API_URL="http://127.0.0.1:1/hub/api", JUPYTERHUB_CLIENT_ID="service-cellspan", **more)
+    folder = os.path.join(os.path.dirname(os.path.dirname(os.environ["HUB_CELLSPAN"])), "lib", "cellspan", "hub_service")
+    return lambda *words: subprocess.run(hub.within(os.path.join(os.environ["HUB_VENV"], "bin", "python"), "-I", folder, *words), env=environment, capture_output=True, text=True, timeout=100)
+
+
+def test_what_keeps_the_service_from_starting_is_named(hub):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = "http://127.0.0.1:%d" % taken.getsockname()[1]
+        start = starts(hub, JUPYTERHUB_SERVICE_URL=url)
+        for words, said in (((), url + ": Address already in use: another program has that port"), (("--user", "root"), "must not be root"),
+                            (("--user", "no-such-user"), "there is no such user"), (("--cellspan", "/nowhere/cellspan"), "there is no such program")):
+            done = start(*words)
+            assert done.returncode == 1 and said in done.stderr and len(done.stderr.splitlines()) == 1, done
 
 
 def test_the_service_is_back_with_the_hub(hub, tokens):
