@@ -178,6 +178,8 @@ SHARED = [  # made at home, (a, b) in one cell: shared?; after this change at ho
     ("a = [1]; b = {'a': a}", "b['a'] is a", True, "a.append(2)", False),
     ("a = numpy.arange(20.); b = [a]", "b[0] is a", True, "a[0] = 5", False),
     ("a = numpy.arange(2000.); b = [a]", "b[0] is a", True, "a[0] = 5", True),
+    ("a = numpy.array([None] * 1000); b = [a]", "b[0] is a", True, "a[0] = 5", True),
+    ("a = numpy.zeros(1000, 'i8,O'); b = [a]", "b[0] is a", True, "a['f0'][0] = 5", True),
     ("a = numpy.arange(2000.); b = a[10:]", "numpy.shares_memory(a, b)", False, "a[0] = 5", False),
     ("a = torch.arange(20.); b = a[10:]", "b.data_ptr() == a.data_ptr() + 40", True, "a[0] = 5", True),
     ("a = numpy.arange(2000.); b = torch.from_numpy(a)", "b.data_ptr() == a.__array_interface__['data'][0]", False, "a[0] = 5", False),
@@ -191,6 +193,24 @@ def test_what_is_one_at_home_is_one_on_ranks_or_not(nb, torch, make, is_shared, 
     nb.ok(change)
     assert rank_values(nb, "len(a)", 2) == [values(nb.ok("len(a)"))] * 2
     assert nb.ok("%%distribute\nbool(" + is_shared + ")").value == str(later)
+
+
+TIES = [  # made at home; shared?; home's change, of no content; shared after it?
+    ("a = numpy.zeros(1000); b = {'w': a}", "b['w'] is a", "b['w'] = a.copy()", False),
+    ("a = numpy.zeros(1000); b = {'w': numpy.zeros(1000)}", "b['w'] is a", "b['w'] = a", True),
+    ("a = numpy.array([None] * 1000); b = [a]", "b[0] is a", "b[0] = a.copy()", False),
+    ("a, b = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2); b.weight = a.weight", "b.weight is a.weight", "b.weight = copy.deepcopy(a.weight)", False),
+    ("a = torch.nn.Linear(2, 2); b = copy.deepcopy(a)", "b.weight is a.weight", "b.weight = a.weight", True),
+]
+
+
+@pytest.mark.parametrize("make, is_shared, change, later", TIES, ids=[row[2] for row in TIES])
+def test_what_home_ties_or_unties_is_so_on_ranks_too(nb, torch, make, is_shared, change, later):
+    nb.ok("import copy, numpy, torch\n" + make, limit=120)
+    read = f"%%distribute -n 2\na, b\n{is_shared}"
+    assert nb.ok(read, limit=120).value == str(not later)
+    nb.ok(change)
+    assert nb.ok(read).value == str(later)
 
 
 # -- what ranks made over home's value

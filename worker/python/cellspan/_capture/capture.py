@@ -61,6 +61,7 @@ class Capture:
         self._tied, self._writes = [], {}  # _writes: globals that functions assign which are sent with the cell
         self._assigned = []  # (name, version) of names that the last cell assigns and that are not sent
         self._versions = itertools.count(1)
+        self._shares = sharing.Shares(self._known, user_ns, self._versions)
         self._changes = Assigned()
         self._call_buffers = CallBuffers(self._versions)
         self._newer = {}  # {name: home's version} of names that ranks have bound by themselves
@@ -151,7 +152,7 @@ class Capture:
             if known.failed is not None:
                 self._note_unsent(name, known, wanted[name], False, warnings)
         listed += self._check_assigned({}, seen, False)
-        if pickled.arrays and any(not known.arrays.isdisjoint(pickled.arrays) for known in seen.values()):
+        if pickled.arrays and any(not known.arrays.keys().isdisjoint(pickled.arrays) for known in seen.values()):
             return [], [], None, None
         listed += [[*row, _link.CAPTURED_READ] for row in groups]
         return listed + self._tie(seen), warnings, load, pickled if groups else None
@@ -332,17 +333,12 @@ class Capture:
                 wanted.update(more)
                 queue.extend(more)
             if not queue:
-                more = sharing.partners(seen, self._known, self.user_ns, before, wanted, only_code)
+                more = self._shares.look(seen, wanted) or sharing.partners(seen, self._known, self.user_ns, before, wanted, only_code)
                 partners.update(more)
                 queue.extend(more)
         warnings = sharing.keep_together(seen, before)
         named = set().union(*(seen[n].arrays for n in explicit or () if n in seen))
-        for name in partners:
-            arrays = set(seen[name].arrays)
-            # alone: it got another array, and its old address now belongs to a new array.
-            alone = not any(arrays.intersection(k.arrays) for n, k in seen.items() if n != name)
-            if alone or (seen[name].version == before.get(name) and not named & arrays):
-                del seen[name], wanted[name]
+        sharing.drop(partners, seen, wanted, before, named)
         return seen, warnings
 
     def _check_name(self, name, writes=None, proof=None):
@@ -360,6 +356,7 @@ class Capture:
         else:
             known, inner = self._check_value(name, value, old, assigned, writes, proof)
         if known is not old:
+            self._shares.begin(name)
             known.by_name = reducers.ref_by_name(value)
         if known is not old and old is not None and not assigned:
             known.since, known.via, known.pulled, known.assigned = old.since, old.via, old.pulled, old.assigned
@@ -425,7 +422,7 @@ class Capture:
         if old is not None and self._is_as_noted(name, old, pickled, digest, large):
             return old
         if old is not None and old.failed is None and old.digest != digest and self._pickles_differ(name, digest):
-            old.note_arrays(pickled.arrays)
+            old.note_arrays(pickled.arrays, sure=False)
             return old
         rows = [[buffer.key, size_of(buffer), *proven(buffer, proof), buffer.owner()] for buffer in large]
         return Known(next(self._versions), digest, rows, pickled.arrays, pickled.size)
@@ -475,6 +472,7 @@ class Capture:
                 known, _ = self._check_name(name, proof=contents.find)
             known.since, known.via, known.pulled = 0, "pulled", 0 if sent is None else known.version
             known.assigned = 0 if old is None else max(old.since, old.assigned)
+        self._shares.look({name: self._known[name] for name in names if name in self._known}, {})
 
     def lend(self, names):
         """The Knowns of these names before they get other values temporarily; for taken_back()."""
@@ -489,6 +487,7 @@ class Capture:
             if was is not None:
                 self._known[name] = was
             known, _ = self._check_name(name)
+            self._shares.begin(name)
             known.version = now.version
             known.via = "pushed"
 

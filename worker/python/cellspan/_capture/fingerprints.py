@@ -16,6 +16,7 @@ SENT_MAX = 256  # number of bundles that are kept for comparison; each takes a d
 STEP = 256 << 10  # bytes compared at a time, so that they stay in the CPU's cache
 SAMPLE = 64  # bytes at the start, in the middle and at the end of a buffer that is looked for
 MISSES = 4
+UNSURE = -1  # the place of an array in a value whose pickle differs each time
 
 
 class Sent:
@@ -64,9 +65,10 @@ class Known:
         self.by_name = None  # a weak reference to it, if its pickle holds only the name that its module gives it
         self.cells = -1  # number of home's cells that had begun at the last check
 
-    def note_arrays(self, arrays):
-        """arrays: as of reducers.Pickler, to see what shares memory."""
-        self._alive, self.arrays, self._forgot = dict(arrays), set(arrays), False
+    def note_arrays(self, arrays, sure=True):
+        """arrays: as of reducers.Pickler, to see what shares memory. sure: their order is the same each time."""
+        self._alive, self._forgot = dict(arrays), False
+        self.arrays = {address: place if sure else UNSURE for place, address in enumerate(arrays)}
 
     def forget_dead(self, again=True):
         """Forgets arrays that are not alive, as those that an object makes of itself when it is pickled: others may get their addresses.
@@ -76,7 +78,7 @@ class Known:
         self._forgot = True
         for address in [address for address, is_alive in self._alive.items() if not _holds(is_alive())]:
             del self._alive[address]
-            self.arrays.discard(address)
+            del self.arrays[address]
 
     def is_proven(self):
         """Can all large buffers be compared with something? Not if a version was checked but never sent, for example because the

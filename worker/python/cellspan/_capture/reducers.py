@@ -295,11 +295,11 @@ class Pickler(cloudpickle.Pickler, Found):
         return reduced
 
     def _note_array(self, array):
-        """Notes an array that has its bytes outside of the pickle. Is it one? A class of the user's may have an `nbytes` of its own."""
-        if self._array.nbytes.__get__(array) < IN_BAND or self._array.dtype.__get__(array).hasobject:
+        """Notes an array that is not small. Has it its bytes outside of the pickle? A class of the user's may have an `nbytes` of its own."""
+        if self._array.nbytes.__get__(array) < IN_BAND:
             return False
         self.arrays[id(array)] = weakref.ref(array)
-        return True
+        return not self._array.dtype.__get__(array).hasobject
 
     def _reduce_array(self, array):
         flags, is_outside = array.flags.num, self._note_array(array)

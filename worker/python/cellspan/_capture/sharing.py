@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Variables that share memory (a model and its optimizer) are sent together, so that they share it on the ranks, too.
+"""Variables that share memory (a model and its optimizer) are sent together, so that they share it on the ranks, too. And which ones share it
+is a part of their values: see Shares.
 
 In all functions, seen: {name: Known} of what is checked for a cell; known: {name: Known} of all names; before: {name: version} before
 the check.
@@ -8,6 +9,7 @@ the check.
 from __future__ import annotations
 
 from .call_buffers import EACH_TIME
+from .fingerprints import UNSURE
 
 
 def ties(seen):
@@ -39,6 +41,84 @@ def _shares(known, arrays):
     return not arrays.isdisjoint(known.arrays)
 
 
+def drop(partners, seen, wanted, before, named):
+    """Takes out of `seen` and `wanted` those partners that need not be sent. named: arrays of names that must be."""
+    for name in partners:
+        arrays = seen[name].arrays.keys()
+        # alone: it got another array, and its old address now belongs to a new array.
+        alone = all(arrays.isdisjoint(k.arrays) for n, k in seen.items() if n != name)
+        if alone or (seen[name].version == before.get(name) and not named & arrays):
+            del seen[name], wanted[name]
+
+
+class Shares:
+    """Which arrays each name shared with others when its version began. Their content tells nothing of that: `target.weight = net.weight` ties
+    two models, and a copy unties them, also if the weights are equal. So a name gets a new version, as of a change in place, if one of its
+    arrays is another object than before, and other names share that one than shared the old one.
+
+    known: {name: Known} of all names; versions: an iterator of new ones."""
+
+    def __init__(self, known, user_ns, versions):
+        self._known, self._user_ns, self._versions = known, user_ns, versions
+        self._places = {}  # {name: its Known.arrays when they were looked at last}
+        self._pairs = {}  # {name: {(place of an array, another name, the array's place there)}}
+
+    def begin(self, name):
+        """The name has a new version: what it shares now belongs to that."""
+        self._places.pop(name, None)
+
+    def look(self, seen, wanted):
+        """Gives new versions to names of `seen`. Before that, returns the names that must be checked first: they shared what others have
+        replaced, and may have replaced it, too. Adds these to `wanted`."""
+        moved = [name for name, known in seen.items() if self._has_moved(name, known)]
+        shared = [(other, name) for name in moved if name in self._places for _, other, _ in self._pairs.get(name, ())]
+        more = {other: name for other, name in shared if other not in seen and self._is_sent(other)}
+        wanted.update((other, f"shared memory with {name}") for other, name in more.items())
+        if moved and not more:
+            for name in [name for name in self._places if name not in self._known]:
+                self._note(name, set(), {})
+            holders = self._holders(seen, set().union(*(seen[name].arrays for name in moved)))
+            for name in moved:
+                self._look_at(name, seen[name], seen, holders)
+        return list(more)
+
+    def _has_moved(self, name, known):
+        known.forget_dead(again=False)
+        return self._places.get(name, None if name in self._pairs else {}) != known.arrays
+
+    def _is_sent(self, name):
+        return name in self._known and name in self._user_ns and self._known[name].via is not None
+
+    def _holders(self, seen, arrays):
+        """{address: [(name, place), ...]} of those of these arrays that names have."""
+        found = {}
+        for name, known in self._known.items():
+            if (name in seen or self._is_sent(name)) and _shares(known, arrays):
+                for address in known.arrays.keys() & arrays:
+                    found.setdefault(address, []).append((name, known.arrays[address]))
+        return found
+
+    def _look_at(self, name, known, seen, holders):
+        pairs = {(place, other, there) for address, place in known.arrays.items() for other, there in holders.get(address, ()) if other != name}
+        before = {pair for pair in self._pairs.get(name, ()) if pair[1] in seen or self._is_sent(pair[1])}
+        if name in self._places and pairs != before and UNSURE not in known.arrays.values():
+            known.version = next(self._versions)
+        self._note(name, pairs, dict(known.arrays))
+
+    def _note(self, name, pairs, places):
+        before = self._pairs.pop(name, set())
+        for place, other, there in before - pairs:
+            self._pairs.get(other, set()).discard((there, name, place))
+        for place, other, there in pairs - before:
+            self._pairs.setdefault(other, set()).add((there, name, place))
+        if pairs:
+            self._pairs[name] = pairs
+        if name in self._known:
+            self._places[name] = places
+        else:
+            del self._places[name]
+
+
 def partners(seen, known, user_ns, before, wanted, all_of_them):
     """Names that were sent before and that share memory with one that changed (all_of_them: with any that is checked), so that they
     must be sent again with it. Adds them to `wanted`."""
@@ -49,7 +129,7 @@ def partners(seen, known, user_ns, before, wanted, all_of_them):
     more = []
     for name, of in known.items():
         if name not in seen and name in user_ns and _shares(of, arrays):
-            other = next(n for n in changed if seen[n].arrays & of.arrays)
+            other = next(n for n in changed if not of.arrays.keys().isdisjoint(seen[n].arrays))
             wanted[name] = f"shares memory with {other}"
             more.append(name)
     return more
@@ -65,7 +145,7 @@ def keep_together(seen, before):
         for name, known in seen.items():
             if name in changed or not known.arrays:
                 continue
-            other = next((n for n in changed if seen[n].arrays and known.arrays & seen[n].arrays), None)
+            other = next((n for n in changed if seen[n].arrays and not known.arrays.keys().isdisjoint(seen[n].arrays)), None)
             if other is not None:
                 changed[name] = None
                 assigned = seen[other].since == seen[other].version

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which names share memory is a part of their values: a change of that alone is a change in place, and nothing else is one."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from cellspan._capture.capture import Capture  # noqa: E402
+from notebook import Notebook  # noqa: E402
+
+COPIED = """
+class Copied:
+    def __init__(self):
+        self.a = numpy.ones(1000)
+    def __getstate__(self):
+        return {"a": self.a.copy()}
+class Odd:
+    def __init__(self, a):
+        self.a = a
+    def __getstate__(self):
+        return {"a": self.a, "odd": os.urandom(8)}
+"""
+
+
+@pytest.fixture
+def nb():
+    notebook = Notebook()
+    notebook.capture = Capture(notebook.ns)
+    notebook.run("import os, numpy\n" + COPIED)
+    yield notebook
+    notebook.close()
+
+
+def rows(nb, code):
+    """{name: (version, since)}, after the names were sent."""
+    found = nb.capture.names(code)[0]
+    fd, _, _ = nb.capture.pack([row[0] for row in found])
+    os.close(fd)
+    return {row[0]: (row[1], row[4]) for row in found}
+
+
+CHANGES = [  # made at home; home's change; names that have changed in place
+    ("a = numpy.zeros(1000); b = {'w': a}", "b['w'] = a.copy()", "b"),
+    ("a = numpy.zeros(1000); b = {'w': a}", "b['w'] = numpy.zeros(1000); del a; a = b['w'].copy()", "b"),
+    ("a = numpy.zeros(1000); b = [numpy.zeros(1000)]", "b[0] = a", "b"),
+    ("a = numpy.zeros(9000); b = [a]", "b[0] = a.copy()", "b"),
+    ("a = [numpy.zeros(1000), numpy.zeros(1000)]; b = [a[0]]", "b[0] = a[1]", "b"),
+    ("a = numpy.array([None] * 1000); b = [a]", "b[0] = a.copy()", "b"),
+    ("a = numpy.zeros(1000, 'i8,O'); b = [numpy.zeros(1000, 'i8,O')]", "b[0] = a", "b"),
+    ("a = numpy.zeros(1000); b = [a]", "b.append(b.pop())", ""),
+    ("a = [numpy.zeros(1000)]; b = [a[0]]", "a[0] = b[0] = a[0].copy()", ""),
+    ("a = [numpy.zeros(1000)]; b = [numpy.zeros(1000)]", "a[0] = a[0].copy()", ""),
+    ("a = Copied(); b = [a]", "keep = [numpy.ones(1000) for _ in range(99)]", ""),
+    ("a = numpy.zeros(1000); b = Odd(a)", "b.a = a.copy()", ""),
+]
+
+
+@pytest.mark.parametrize("make, change, changed", CHANGES, ids=[row[1] for row in CHANGES])
+def test_tied_and_untied_names_count_as_changed_in_place(nb, make, change, changed):
+    nb.run(make)
+    rows(nb, "a, b")
+    before = rows(nb, "a, b")
+    assert rows(nb, "a, b") == before
+    nb.run(change)
+    after = rows(nb, "a, b")
+    in_place = {name for name in "ab" if after[name][0] != before[name][0] and after[name][1] == before[name][1]}
+    assert in_place == set(changed.split()), (before, after)
+    assert rows(nb, "a, b") == after
+
+
+def test_a_cell_that_reads_one_of_them_says_what_has_changed(nb):
+    nb.run("a = numpy.zeros(1000); b = [a]; c = [numpy.zeros(1000)]")
+    before = rows(nb, "a, b, c")
+    nb.run("b[0] = a.copy()\nc[0] = a")
+    assert rows(nb, "a") == {"a": before["a"], "b": before["b"]}  # home has not looked at b
+    after = rows(nb, "b")
+    assert set(after) == {"b"} and after["b"] != before["b"]
+    after = rows(nb, "c")
+    assert set(after) == {"a", "c"} and after["c"] != before["c"] and after["a"] == before["a"]
+
+
+def test_names_that_move_together_stay_as_they_are_if_only_one_is_read(nb):
+    nb.run("a = [numpy.zeros(1000)]; b = [a[0]]")
+    before = rows(nb, "a, b")
+    nb.run("a[0] = b[0] = a[0].copy()")
+    assert rows(nb, "a")["a"] == before["a"]
+    assert rows(nb, "b")["b"] == before["b"]
+
+
+def test_values_that_were_lent_or_pulled_leave_no_change(nb):
+    nb.run("a = numpy.zeros(1000); b = [a]")
+    before = rows(nb, "a, b")
+    lent, own = nb.capture.lend(["b"]), nb.ns["b"]
+    nb.ns["b"] = [nb.ns["numpy"].ones(1000, "f4")]
+    pushed = rows(nb, "b")["b"][0]
+    nb.ns["b"] = own
+    nb.capture.taken_back(lent)
+    assert rows(nb, "a, b") == {"a": before["a"], "b": (pushed, before["b"][1])}
+    fd, size, _ = nb.capture.pack(["a", "b"])
+    nb.run("a = numpy.zeros(1000); b = [a]")
+    nb.capture.pulled(["a", "b"], fd, size)
+    os.close(fd)
+    pulled = rows(nb, "a, b")
+    nb.run("b[0] = a.copy()")
+    after = rows(nb, "a, b")
+    assert after["a"] == pulled["a"] and after["b"][0] > pulled["b"][0] and after["b"][1] == 0
+
+
+def test_a_name_that_was_deleted_was_shared_with_nobody(nb):
+    nb.run("a = [numpy.zeros(1000)]; b = [a[0]]")
+    before = rows(nb, "a, b")
+    nb.run("del b\na[0] = a[0].copy()")
+    assert rows(nb, "a") == {"a": before["a"]}
