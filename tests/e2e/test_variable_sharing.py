@@ -45,6 +45,13 @@ def test_a_name_that_the_cell_may_assign_beside_what_shares_memory_is_named_once
     conflict(nb.run("%%distribute -n 2\nif mem[0] > 100:\n    hold = [1]"), "mem", "hold", ranks="rank 1", lowest=1)
 
 
+def test_an_array_can_be_resized_on_ranks_and_at_home(nb):
+    nb.ok("import numpy\nclass Holds:\n    pass\nholds, large = Holds(), numpy.arange(1000.0)\nholds.small = numpy.arange(3)")
+    resize = "holds.small.resize(5)\nlarge = large.copy()\nlarge.resize(2000)\nholds.small.tolist(), large.size"
+    assert rank_values(nb, resize, 2) == [([0, 1, 2, 0, 0], 2000)] * 2
+    assert values(nb.ok(resize)) == ([0, 1, 2, 0, 0], 2000)
+
+
 TRAINER = "import torch\nmodel = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Linear(3, 2))"
 BACKWARD = "model(torch.ones(1, 2)).sum().backward()"
 OPT = "opt = torch.optim.SGD(model.parameters(), lr=.1)"

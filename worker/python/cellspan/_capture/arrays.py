@@ -72,6 +72,18 @@ def make_view(memory, dtype, shape, strides, first):
     return view
 
 
+def reduce_small(array):
+    """The reduction of an array that owns its memory elsewhere, as resize() demands. numpy's own changes the order of a number's bytes."""
+    if array.dtype.isnative or array.dtype.hasobject:
+        return array.__reduce__()
+    order = "F" if array.flags.fnc else "C"
+    return make_small, (array.tobytes(order), array.dtype, array.shape, order)
+
+
+def make_small(content, dtype, shape, order):
+    return importlib.import_module("numpy").ndarray(shape, dtype, content, order=order).copy("K")
+
+
 def reduce_subclass(array):
     """The reduction of an object of a class that derives from ndarray and leaves it to numpy to pickle it: numpy forgets its attributes."""
     kind, base = type(array), sys.modules["numpy"].ndarray

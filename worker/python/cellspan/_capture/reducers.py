@@ -303,7 +303,9 @@ class Pickler(cloudpickle.Pickler, Found):
 
     def _reduce_array(self, array):
         flags, is_outside = array.flags.num, self._note_array(array)
-        if flags & arrays.CONTIGUOUS or (not is_outside and (flags & arrays.WRITEABLE or array.dtype.hasobject)):
+        if not is_outside and flags & arrays.WRITEABLE:
+            return arrays.reduce_small(array)
+        if flags & arrays.CONTIGUOUS or (not is_outside and array.dtype.hasobject):
             return NotImplemented
         if is_outside and (overlapping := arrays.reduce_overlapping(array)):
             return overlapping
