@@ -34,9 +34,9 @@ def is_enum(cls):
 
 def arguments(cls, number):
     """The arguments of make_enum()."""
-    members = []
+    members, base = [], next(each for each in cls._member_type_.__mro__ if _is_made_by(each))
     for name, member in cls._member_map_.items():
-        members.append((name, member._value_, *_data(member)) if member._name_ == name else (name, member._name_))
+        members.append((name, member._value_, *_data(member, base)) if member._name_ == name else (name, member._name_))
     parts = cls.__module__, getattr(cls, "_boundary_", None), members, list(_others(cls)), list(cls._member_names_)
     return type(cls), cls.__name__, cls.__bases__, parts, number, None
 
@@ -70,10 +70,9 @@ def _is_equal(one, other, unknown=False):
         return unknown
 
 
-def _data(member):
+def _data(member, base):
     """(the class of C that makes such an object and its content, the arguments for that, items of a list, pairs of a dict)."""
     kind = type(member)
-    base = next(each for each in kind._member_type_.__mro__ if _is_made_by(each))
     if base is object:
         return base, (), None, None
     if base in FILLED:
@@ -114,11 +113,12 @@ def own_names(cls, names):
 
 def members_state(cls):
     """{name: {attribute: value}} of what the user, or the data type, has set of each member."""
-    return {name: _attributes(member) for name, member in cls._member_map_.items() if member._name_ == name}
+    slots = slots_of(cls)
+    return {name: _attributes(member, slots) for name, member in cls._member_map_.items() if member._name_ == name}
 
 
-def _attributes(member):
-    kind, found = type(member), {**vars(member), **in_slots(member)}
+def _attributes(member, slots):
+    kind, found = type(member), {**vars(member), **in_slots(member, slots)}
     return {name: value for name, value in sorted(found.items()) if name not in OF_MEMBER and not _is_computed(kind, name)}
 
 
@@ -127,19 +127,20 @@ def _is_computed(kind, name):
     return isinstance(inspect.getattr_static(kind, name, None), functools.cached_property)
 
 
-def in_slots(obj):
-    """{name: value} of the attributes that an object has by the `__slots__` of its classes."""
+def in_slots(obj, slots=None):
+    """{name: value} of the attributes that an object has by the `__slots__` of its classes. slots: slots_of() its class, if it is known."""
     found = {}
-    for slot in slots_of(type(obj)):
+    for slot in slots_of(type(obj)) if slots is None else slots:
         with contextlib.suppress(AttributeError):  # one that is not set
             found[slot] = object.__getattribute__(obj, slot)
     return found
 
 
 def slots_of(kind):
-    """The names in `__slots__` of a class, as they are known to the object."""
-    every = [name for base in kind.__mro__ if "__slots__" in vars(base) for name, value in vars(base).items() if isinstance(value, types.MemberDescriptorType)]
-    return {name for name in every if isinstance(inspect.getattr_static(kind, name), types.MemberDescriptorType)}
+    """The names in `__slots__` of a class, as they are known to the object. Asked for each object, and classes may change."""
+    order = [vars(base) for base in kind.__mro__]
+    every = [name for names in order if "__slots__" in names for name, value in names.items() if isinstance(value, types.MemberDescriptorType)]
+    return {name for name in every if isinstance(next(names[name] for names in order if name in names), types.MemberDescriptorType)}
 
 
 def reduce_member(member):
@@ -241,8 +242,8 @@ def _is_alias(row):
 
 def _put_in_order(cls, members, names):
     """The order of __members__ is that of the sender, and so are the names of those members that the class lists."""
-    order = [name for name, *_ in members]
-    if list(cls._member_map_) != order:
+    order = {name: None for name, *_ in members}
+    if list(cls._member_map_) != list(order):
         found = dict(cls._member_map_)
         cls._member_map_.clear()
         cls._member_map_.update((name, found[name]) for name in [*order, *(name for name in found if name not in order)])

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Arrays and enums elsewhere: who owns an array's memory, classes whose pickles the user makes, attributes in slots of many objects."""
+
+import copyreg
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+numpy = pytest.importorskip("numpy")
+
+sys.path.insert(0, str(Path(__file__).parent))
+from cellspan._capture import enums, reducers  # noqa: E402
+from notebook import Notebook, round_trip  # noqa: E402
+
+
+@pytest.fixture
+def nb():
+    notebook = Notebook()
+    yield notebook
+    notebook.close()
+
+
+@pytest.mark.parametrize("make", ["numpy.arange(3)", "numpy.zeros((2, 5), order='F')", "numpy.float64([[1]]).T", "numpy.zeros(3, dtype='i4, f8')", "numpy.arange(9)[::2]",
+                                  "numpy.array(['ab', 'c'])", "numpy.array([1], dtype='M8[s]')", "numpy.array([None, 2])", "numpy.arange(3).astype('>i4')", "numpy.arange(9).astype('>i4')[::2]",
+                                  "numpy.array(['ab', 'c']).astype('>U3').reshape(2, 1)[:, ::-1].T", "numpy.zeros(2, dtype='>i4, f8')", "numpy.array(5.)", "numpy.zeros((0, 3))"])
+def test_a_small_array_owns_its_memory(make):
+    array = eval(make)
+    came = round_trip(array)
+    assert came.flags.owndata and came.flags.writeable and came.dtype == array.dtype and came.shape == array.shape and came.tolist() == array.tolist()
+    assert came.flags.f_contiguous == (array.copy().flags.f_contiguous if not array.flags.forc else array.flags.f_contiguous)
+    came.resize(7, refcheck=False)
+
+
+def test_a_small_array_that_two_names_have_is_one(nb):
+    nb.run("import numpy\na = numpy.arange(3)\nb = [a]\nc = a[1:]")
+    assert nb.elsewhere("a b c", "a.resize(9, refcheck=False)\nprint(b[0] is a, a.size, c.tolist())") == "True 9 [1, 2]"
+
+
+REGISTERED = {
+    "an array's class": ("class Q(numpy.ndarray): pass\ndef make(kind, a):\n    q = a.view(kind)\n    q.made = 'again'\n    return q\n"
+                         "copyreg.pickle(Q, lambda q: (make, (Q, numpy.asarray(q))))\nq = numpy.arange(3000.).view(Q)\nq.lock = threading.Lock()", "q.made, q.sum(), hasattr(q, 'lock')"),
+    "a class derived from it": ("class P(numpy.ndarray): pass\nclass Q(P): pass\ndef make(a):\n    raise ValueError(a)\ncopyreg.pickle(P, lambda q: (make, (1,)))\n"
+                                "q = numpy.arange(3.).view(Q)\nq.made = 'again'", "q.made, q.sum()"),
+    "an enum": ("class E(enum.Enum):\n    A = 1\n    B = 2\ncopyreg.pickle(E, lambda e: (E, (3 - e._value_,)))\nq = [E.A]", "q[0].name"),
+    "a masked array": ("class Q(numpy.ma.MaskedArray): pass\ncopyreg.pickle(Q, lambda q: (str, ('q',)))\nq = numpy.arange(3).view(Q)", "q"),
+}
+
+
+@pytest.mark.parametrize("what", REGISTERED)
+def test_what_somebody_has_registered_for_a_class_comes_before_our_rules(nb, what):
+    make, look = REGISTERED[what]
+    wanted = {"an array's class": "again 4498500.0 False", "a class derived from it": "again 3.0", "an enum": "B", "a masked array": "q"}[what]
+    try:
+        nb.run("import copyreg, enum, numpy, threading\n" + make)
+        assert nb.elsewhere("q", f"print({look})") == wanted
+    finally:
+        for kind in [kind for kind in copyreg.dispatch_table if kind.__module__ == "__main__"]:
+            del copyreg.dispatch_table[kind]
+
+
+def test_slots_are_those_that_the_object_knows():
+    class Base:
+        __slots__ = ("a", "hidden", "__own")
+
+    class Kind(Base):
+        __slots__ = ("b",)
+        hidden = 5
+
+    assert enums.slots_of(Kind) == {"a", "b", "_Base__own"}
+    Kind.a = property(lambda self: 1)
+    assert enums.slots_of(Kind) == {"b", "_Base__own"}
+
+
+def test_the_slots_of_an_enum_are_looked_up_once(nb, monkeypatch):
+    nb.run("import enum\nE = enum.IntEnum('E', {f'M{k}': k for k in range(100)}, module='__main__')")
+    calls, slots_of = [], enums.slots_of
+    monkeypatch.setattr(enums, "slots_of", lambda kind: calls.append(kind) or slots_of(kind))
+    reducers.Pickled(nb.ns["E"], nb.ns)
+    assert len(calls) < 10
+
+
+def test_an_enum_is_put_in_order_in_a_time_that_grows_with_its_members_alone():
+    compared = []
+
+    class Name(str):
+        __hash__ = str.__hash__
+
+        def __eq__(self, other):
+            compared.append(0)
+            return str.__eq__(self, other)
+
+    names = [Name(f"M{k}") for k in range(500)]
+    cls = types.SimpleNamespace(_member_map_=dict.fromkeys(map(Name, names[::-1])), _member_names_=[*map(Name, names[::-1]), "Own"])
+    enums._put_in_order(cls, [(name, 1) for name in names], names)
+    assert list(cls._member_map_) == names and cls._member_names_ == [*names, "Own"] and len(compared) < 20 * len(names)
