@@ -440,6 +440,8 @@ static int open_notebook(struct kernel *k, const struct arguments *o, struct err
                                       .cells = defaults_of_cells(),
                                       .hang_notice_ns = setting_value(SETTING_HANG_NOTICE),
                                       .gpu_idle_ns = setting_value(SETTING_GPU_IDLE_RELEASE),
+                                      .gpu_quota = (unsigned)setting_value(SETTING_GPU_QUOTA),
+                                      .gpu_quota_place = setting_place(SETTING_GPU_QUOTA),
                                       .notice = o->notice ? o->notice : "" };
 
     if (config.gpu_idle_ns)

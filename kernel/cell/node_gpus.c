@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/settings.h"
 #include "kernel/cell/cell_nodes.h"
 
 /* ---- GPUs of the nodes ---- */
@@ -142,8 +141,8 @@ static int ask_gpus(struct cell *c)
     struct span q = { .kind = SPAN_GPUS, .cell = c->id };
 
     if (group_shares_gpus(c->nb->group)) {
-        q.v[F_GPUS_QUOTA].u64 = setting_value(SETTING_GPU_QUOTA);
-        q.v[F_GPUS_PLACE].s = slice_text(setting_place(SETTING_GPU_QUOTA));
+        q.v[F_GPUS_QUOTA].u64 = c->nb->group->quota;
+        q.v[F_GPUS_PLACE].s = slice_text(c->nb->group->quota_place);
     }
     GROUP_NODES_EACH (node, group_nodes_of_cell(c)) {
         if (node->lost || node->asked || (node->known && node->gpus_all == 0))

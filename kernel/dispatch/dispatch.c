@@ -514,7 +514,10 @@ struct notebook *dispatch_create(const struct cell_ops *ops, const struct dispat
     nb->home.subshells.comms = config->subshell_comms;
     nb->config.hang_notice_ns = config->hang_notice_ns;
     nb->ends.idle = idle_release_create(config->gpu_idle_ns);
-    nb->group = group_create("default", err);
+    if ((nb->group = group_create("default", err))) {
+        nb->group->quota = config->gpu_quota;
+        nb->group->quota_place = config->gpu_quota_place ? config->gpu_quota_place : "";
+    }
     nb->home.cwd = strdup("");
     nb->node = calloc(1, sizeof *nb->node); /* NODE_HERE */
     nb->nodes = 1;

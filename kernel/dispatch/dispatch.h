@@ -18,15 +18,17 @@ struct dispatch_config {
     /* the process id of Jupyter's server, which limits output, if it forwards our messages; else 0
      */
     long server;
-    bool subshell_comms;        /* comm messages run in the subshell that they name */
-    bool nccl_shares;           /* see struct place_want; --env has the last word */
-    bool status;                /* long cells show the status of their ranks */
-    bool code;                  /* the notebook's own modules go to other machines */
-    struct plan_defaults cells; /* copied */
-    uint64_t hang_notice_ns;    /* length of a wait after which hang.c or slow_answers.c shows a
-                                   notice; 0: never */
-    uint64_t gpu_idle_ns;       /* so long without a cell, and ranks with GPUs end; 0: never */
-    const char *notice;         /* lines for the user, shown with the first cell; or "" */
+    bool subshell_comms;         /* comm messages run in the subshell that they name */
+    bool nccl_shares;            /* see struct place_want; --env has the last word */
+    bool status;                 /* long cells show the status of their ranks */
+    bool code;                   /* the notebook's own modules go to other machines */
+    struct plan_defaults cells;  /* copied */
+    uint64_t hang_notice_ns;     /* length of a wait after which hang.c or slow_answers.c shows a
+                                    notice; 0: never */
+    uint64_t gpu_idle_ns;        /* so long without a cell, and ranks with GPUs end; 0: never */
+    unsigned gpu_quota;          /* GPUs of this machine that one user may hold; 0: all */
+    const char *gpu_quota_place; /* where that is said; NULL: nowhere; borrowed */
+    const char *notice;          /* lines for the user, shown with the first cell; or "" */
 };
 
 /* ops is copied; its pointers are borrowed and must live longer than the notebook. */

@@ -69,6 +69,9 @@ struct group {
     uint64_t again;  /* the cell for which the engine was started again, as machines were lost; 0 */
     struct place_want want; /* the wishes of the last start of ranks */
     unsigned gpus;          /* GPUs that each rank got */
+    /* of a notebook's own group, as in struct dispatch_config; set by dispatch.c */
+    unsigned quota;
+    const char *quota_place;
     struct rank *rank;
     unsigned size;      /* number of ranks ever asked for */
     uint32_t *hash;     /* owned: worker -> rank + 1; may also have workers that have ended */

@@ -340,6 +340,11 @@ void gpu_bind(struct gpu_allocations *d, uint32_t worker, pid_t pid)
     (void)d, (void)worker, (void)pid;
 }
 
+void gpu_quota(struct gpu_allocations *d, unsigned most, struct slice place)
+{
+    (void)d, (void)most, (void)place;
+}
+
 void gpu_list(struct gpu_allocations *d, gpu_json_f f, void *arg)
 {
     (void)d;
