@@ -53,7 +53,8 @@ struct subscriber {
     uint64_t sent, read;  /* bytes that left for it, and those that it says it has read */
     unsigned long long number;
     bool stuck, gone;
-    bool kept; /* it says what it has read: programs that print wait for it */
+    bool kept;        /* it says what it has read: programs that print wait for it */
+    bool may_be_gone; /* it is sent one message more than it takes, for only that shows it */
 };
 
 struct iopub {
@@ -172,7 +173,9 @@ static bool takes_more(const struct iopub *p, const struct subscriber *s)
 
 static void flush_some(struct iopub *p, struct subscriber *s)
 {
-    for (unsigned i = 0; i < MESSAGES_PER_TURN && s->first && !s->gone && takes_more(p, s); i++) {
+    for (unsigned i = 0;
+         i < MESSAGES_PER_TURN && s->first && !s->gone && (takes_more(p, s) || s->may_be_gone);
+         i++) {
         struct out_message *o = s->first;
         const int rc = out_message_send(o, p->socket);
 
@@ -183,6 +186,7 @@ static void flush_some(struct iopub *p, struct subscriber *s)
         else
             s->sent += o->size;
         s->gone = rc == 2;
+        s->may_be_gone = false;
         s->progress_ns = clock_now(loop_clock(p->loop));
         out_message_destroy(take_at(s, &s->first));
     }
@@ -318,12 +322,17 @@ static struct subscriber *subscriber_add(struct iopub *p, struct slice topic)
 }
 
 /* libzmq does not tell which of the subscribers with that topic it was. So it unsubscribes the
- * unique topics of all of them; they have an effect only on the pipe that the message came from. */
+ * unique topics of all of them; they have an effect only on the pipe that the message came from.
+ * This is also the frame of one whose connection has ended. */
 static void unsubscribe(struct iopub *p, struct slice topic)
 {
-    for (struct subscriber *s = p->all; s; s = s->next)
-        if (slice_equal(slice_of(s->topic, s->topic_n), topic))
-            (void)zmq_setsockopt(p->socket, ZMQ_UNSUBSCRIBE, s->topic, s->own_n);
+    for (struct subscriber *s = p->all; s; s = s->next) {
+        if (!slice_equal(slice_of(s->topic, s->topic_n), topic))
+            continue;
+        (void)zmq_setsockopt(p->socket, ZMQ_UNSUBSCRIBE, s->topic, s->own_n);
+        s->may_be_gone = true;
+        flush_some(p, s);
+    }
 }
 
 /* Handles a client's frame: 1 and a topic subscribes, 0 and a topic unsubscribes; drops others. */

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+import zmq
 
 pytestmark = pytest.mark.clients
 
@@ -34,6 +37,28 @@ def test_a_client_that_stops_loses_no_error_no_status_and_no_last_line(fresh, wh
         assert "the last line" in "".join(m["content"]["text"] for m in heard(cells[0], "stream"))
     finally:
         stopped.close()
+
+
+@pytest.mark.limit(400)
+@pytest.mark.parametrize("reads", [0, 4_000_000], ids=["nothing", "something"])
+def test_a_client_that_says_what_it_has_read_and_goes_holds_nothing_up(fresh, reads):
+    """As `cellspan run` does it: its output waits until it reads on. It is gone while it waits."""
+    nb = fresh()
+    with zmq.Context() as context, context.socket(zmq.SUB) as one:
+        one.setsockopt(zmq.LINGER, 0)
+        one.setsockopt(zmq.RCVHWM, 0)
+        one.setsockopt(zmq.SUBSCRIBE, b"")
+        one.connect("tcp://127.0.0.1:%d" % nb.kc.iopub_port)
+        frames = one.recv_multipart()
+        number = int(re.match(rb"\x01(\d+)\x01", frames[0])[1])
+        nb.send("cellspan_read", {"subscriber": number, "bytes": sum(map(len, frames))}, "control")
+        cell = nb.start("%%distribute -n 1\n" + FLOOD % 40_000)
+        while reads > 0:
+            reads -= sum(map(len, one.recv_multipart()))
+        nb.until(lambda: False, 15)  # all that may be on its way to it is, and the rank is held back
+        assert not cell.ended, "nothing waits for a client that says what it has read"
+    nb.wait(cell, 200).assert_ok()
+    assert cell.stdout.count("\n") == 40_001
 
 
 def test_clients_come_and_go_and_each_hears_all(nb):
