@@ -104,22 +104,28 @@ void ports_reserved_add(struct ports_reserved *r, int fd)
 
 int port_find(int *reserved, const uint16_t *taken, size_t n, struct err *err)
 {
-    unsigned second_choice = 0;
+    unsigned of_another = 0, alone = 0;
     int why = 0;
 
     *reserved = -1;
     for (int i = 0; i < TRIES; i++) {
         const unsigned port = PORT_FIRST + (unsigned)(random_u64() % (PORT_LAST - PORT_FIRST + 1));
 
-        if (is_taken(port, taken, n) || (why = try_port((uint16_t)port)) != 0 ||
-            (why = try_port((uint16_t)port_for_jax(port))) != 0)
+        if (is_taken(port, taken, n) || (why = try_port((uint16_t)port)) != 0)
             continue;
-        if (reserve(port, reserved))
+        if ((why = try_port((uint16_t)port_for_jax(port))) != 0)
+            alone = port;
+        else if (reserve(port, reserved))
             return (int)port;
-        second_choice = port;
+        else
+            of_another = port;
     }
-    if (second_choice)
-        return (int)second_choice;
+    if (of_another)
+        return (int)of_another;
+    if (alone) {
+        (void)reserve(alone, reserved);
+        return (int)alone;
+    }
     return err_set(err, "no free TCP port between %u and %u was found in %d tries: %s", PORT_FIRST,
                    PORT_LAST, TRIES, strerror(why));
 }
