@@ -245,6 +245,15 @@ static void note_early(struct job *j)
     buf_release(&j->early);
 }
 
+/* srun or squeue says so; the second one changes nothing. */
+static void runs(void *arg)
+{
+    struct job *j = arg;
+
+    if (!j->late)
+        set_timer(j, &j->late, j->limit_ns, too_late);
+}
+
 static void err_line(void *arg, const char *labelled)
 {
     struct job *j = arg;
@@ -255,6 +264,8 @@ static void err_line(void *arg, const char *labelled)
     if (srun_output_read(&s, line) < 0)
         return;
     job_known(j, s.job);
+    if (s.kind == SRUN_ALLOCATED && j->own)
+        runs(j);
     if (!j->asked_to_end) /* after that the tasks are expected to end, though srun reports errors */
         note(j, task, &s, line);
     if (s.kind != SRUN_NOISE && s.kind != SRUN_QUEUED && s.kind != SRUN_ALLOCATED)
@@ -344,13 +355,6 @@ static void err_ready(void *arg, int fd, unsigned events)
 }
 
 /* ---- the queue ---- */
-
-static void runs(void *arg)
-{
-    struct job *j = arg;
-
-    set_timer(j, &j->late, j->limit_ns, too_late);
-}
 
 static void hopeless(void *arg)
 {

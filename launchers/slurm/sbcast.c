@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "launchers/slurm/sbcast.h"
 
-#include <signal.h>
 #include <stdio.h>
 
 #include "base/blob.h"
@@ -12,8 +11,7 @@
 
 void sbcast_release(struct sbcast *b)
 {
-    if (b->command.pid > 0)
-        (void)kill(b->command.pid, SIGKILL);
+    process_end_tree(b->command.pid);
     slurm_command_release(&b->command);
     fd_close(&b->file);
     b->n = 0;

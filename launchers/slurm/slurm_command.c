@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "launchers/slurm/slurm_command.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +33,8 @@ static void finish_command(struct slurm_command *c)
     char *line = c->line;
 
     c->line = NULL;
+    if (c->f) /* it has said all, or its time is over */
+        process_end_tree(c->pid);
     close_all(c); /* before the callback, which may start another command */
     if (c->f)
         c->f(c->arg, line ? line : "");
@@ -61,10 +62,7 @@ static void readable(void *arg, int fd, unsigned events)
 
 static void too_late(void *arg)
 {
-    struct slurm_command *c = arg;
-
-    (void)kill(c->pid, SIGKILL);
-    finish_command(c);
+    finish_command(arg);
 }
 
 bool slurm_command_start(struct slurm_command *c, struct loop *loop, const char *const *argv,
@@ -90,8 +88,7 @@ bool slurm_command_start(struct slurm_command *c, struct loop *loop, const char 
         (c->watch = loop_fd(loop, c->out, LOOP_READ, readable, c, &err)) &&
         (c->timer = loop_timer(loop, c->limit_ns ? c->limit_ns : LIMIT_NS, 0, too_late, c, &err)))
         return true;
-    if (c->pid > 0)
-        (void)kill(c->pid, SIGKILL);
+    process_end_tree(c->pid);
     close_all(c);
     return false;
 }

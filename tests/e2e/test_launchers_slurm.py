@@ -158,6 +158,23 @@ def test_slurm_is_asked_again_after_a_question_that_failed(launch, tmp_path, bad
     one.wait_line("^say job 12 waits in the queue: Resources")
 
 
+def test_slurm_waits_for_agents_from_when_srun_has_the_nodes(launch, tmp_path):
+    """However long squeue takes to say so."""
+    srun = QUEUED.replace("\n", "\necho 'srun: job 12 has been allocated resources' >&2\n")
+    one = launch("slurm", spec="--nodes=1", env=dict(stand_in_slurm(tmp_path, srun=srun, squeue="exec sleep 600", scancel=""),
+                                                     CELLSPAN_SLURM_TIMEOUT="2"))
+    assert one.wait() != 0 and "job 12 has its nodes, but no agent has come up within 2 s" in "\n".join(one.errors), one.said()
+    one.gone()
+
+
+def test_slurm_leaves_no_question_that_does_not_end(launch, tmp_path):
+    """It has answered, and closed its output."""
+    squeue = "echo 'PENDING|Resources|N/A'\nexec >&- 2>&-\nexec sleep 601"
+    one = launch("slurm", spec="--nodes=1", env=stand_in_slurm(tmp_path, srun=QUEUED, squeue=squeue, scancel=""))
+    one.wait_line("^say job 12 waits in the queue: Resources")
+    assert processes.wait_until(lambda: not processes.named(one.marker, "sleep 601"), LIMIT), one.said()
+
+
 @pytest.mark.parametrize("spec, env", [("-M other", {}), ("--clusters=other --nodes=2", {}), ("--nodes=2", {"SLURM_CLUSTERS": "other"})])
 def test_slurm_means_the_cluster_of_its_job(launch, tmp_path, spec, env):
     """A job of this cluster may have the same number."""
