@@ -7,6 +7,7 @@ worker_python_cellspan__link_abi3_so_SOURCES = \
 	worker/ext/side_queue.h worker/ext/side_queue.c \
 	worker/ext/broadcasts.c worker/ext/gpu_libraries.c worker/ext/meshes.c \
 	worker/ext/collective.h worker/ext/collective.c \
+	worker/ext/cond.h \
 	worker/ext/convey.c \
 	worker/ext/convert.c \
 	worker/ext/crash_stack.c \

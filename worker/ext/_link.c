@@ -14,6 +14,7 @@
 #include "base/process.h"
 #include "protocol/span_flags.h"
 #include "worker/ext/collective.h"
+#include "worker/ext/cond.h"
 #include "worker/ext/private.h"
 #include "worker/ext/find_waits.h"
 #include "worker/ext/flusher.h"
@@ -389,14 +390,8 @@ static int wait_synced(struct state *s, uint64_t nth)
     bool done = false;
 
     while (!done) {
-        Py_BEGIN_ALLOW_THREADS struct timespec until;
+        Py_BEGIN_ALLOW_THREADS const struct timespec until = cond_time(20 * NS_PER_MS);
 
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += 20000000L;
-        if (until.tv_nsec >= 1000000000L) {
-            until.tv_nsec -= 1000000000L;
-            until.tv_sec++;
-        }
         pthread_mutex_lock(&s->link.lock);
         if (s->link.syncs_seen < nth)
             pthread_cond_timedwait(&s->link.news, &s->link.lock, &until);

@@ -5,18 +5,18 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "protocol/span.h"
 #include "protocol/span_fields.h"
+#include "worker/ext/cond.h"
 
 #define COMES UINT64_MAX /* the answer comes, however long its blob takes */
 
 int finds_init(struct finds *f, struct err *err)
 {
     memset(f, 0, sizeof *f);
-    if (pthread_mutex_init(&f->lock, NULL) != 0 || pthread_cond_init(&f->news, NULL) != 0)
+    if (pthread_mutex_init(&f->lock, NULL) != 0 || cond_init(&f->news) != 0)
         return err_set(err, "no lock for questions: %s", strerror(errno));
     return side_queue_init(&f->queue, NULL, NULL, err);
 }
@@ -98,12 +98,8 @@ enum find_news finds_wait(struct finds *f, const struct find_wait *w, uint64_t n
                           uint64_t until_ns)
 {
     enum find_news news = FIND_WAITS;
-    struct timespec end;
+    const struct timespec end = cond_time(ns);
 
-    clock_gettime(CLOCK_REALTIME, &end);
-    ns += (uint64_t)end.tv_nsec;
-    end.tv_sec += (time_t)(ns / NS_PER_S);
-    end.tv_nsec = (long)(ns % NS_PER_S);
     pthread_mutex_lock(&f->lock);
     while (!w->done && pthread_cond_timedwait(&f->news, &f->lock, &end) == 0)
         ;
@@ -118,7 +114,7 @@ enum find_news finds_wait(struct finds *f, const struct find_wait *w, uint64_t n
 void finds_forked(struct finds *f)
 {
     pthread_mutex_init(&f->lock, NULL);
-    pthread_cond_init(&f->news, NULL);
+    cond_init(&f->news);
     f->first = NULL;
     side_queue_forked(&f->queue);
 }

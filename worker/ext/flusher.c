@@ -7,40 +7,18 @@
 #include <stdio_ext.h>
 #endif
 #include <string.h>
-#include <time.h>
 
 #include "base/process.h"
+#include "worker/ext/cond.h"
 
 #define TICK_NS 50000000L
 /* after a second without a cell the thread sleeps until the next cell */
 #define QUIET_TICKS 20
 
-static int cond_init_monotonic(pthread_cond_t *cond)
-{
-#ifdef __linux__
-    pthread_condattr_t attr;
-    int rc;
-
-    if ((rc = pthread_condattr_init(&attr)) != 0)
-        return rc;
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    rc = pthread_cond_init(cond, &attr);
-    pthread_condattr_destroy(&attr);
-    return rc;
-#else
-    return pthread_cond_init(cond, NULL);
-#endif
-}
-
 static struct timespec next_tick(void)
 {
-    struct timespec t;
+    struct timespec t = cond_time(0);
 
-#ifdef __linux__
-    clock_gettime(CLOCK_MONOTONIC, &t);
-#else
-    clock_gettime(CLOCK_REALTIME, &t);
-#endif
     /* all workers of a node flush at the same times, so that merging finds equal lines together */
     t.tv_nsec += TICK_NS - t.tv_nsec % TICK_NS;
     if (t.tv_nsec >= 1000000000L) {
@@ -56,7 +34,7 @@ int flusher_init(struct flusher *f, void (*flush)(void *arg), void *arg, struct 
     f->flush = flush;
     f->arg = arg;
     if (pthread_mutex_init(&f->turn, NULL) != 0 || pthread_mutex_init(&f->lock, NULL) != 0 ||
-        cond_init_monotonic(&f->wake) != 0)
+        cond_init(&f->wake) != 0)
         return err_set(err, "no lock for the flusher: %s", strerror(errno));
     return 0;
 }
@@ -172,7 +150,7 @@ void flusher_forked(struct flusher *f)
 {
     pthread_mutex_init(&f->turn, NULL);
     pthread_mutex_init(&f->lock, NULL);
-    cond_init_monotonic(&f->wake);
+    cond_init(&f->wake);
     f->started = false;
     f->idle = false;
     f->active = 0;

@@ -15,6 +15,7 @@
 #include "base/process.h"
 #include "protocol/span.h"
 #include "protocol/span_fields.h"
+#include "worker/ext/cond.h"
 #include "worker/ext/link_interrupts.h"
 #include "worker/ext/private.h"
 
@@ -24,7 +25,7 @@ int link_init(struct worker_link *l, struct err *err)
     l->fd = l->wake[0] = l->wake[1] = l->earlier[0] = l->earlier[1] = -1;
     l->last = &l->first;
     l->debug_last = &l->debug_first;
-    if (pthread_mutex_init(&l->lock, NULL) != 0 || pthread_cond_init(&l->news, NULL) != 0)
+    if (pthread_mutex_init(&l->lock, NULL) != 0 || cond_init(&l->news) != 0)
         return err_set(err, "no lock for the link: %s", strerror(errno));
     return 0;
 }
@@ -373,7 +374,7 @@ void link_forked(struct worker_link *l)
     /* The parent's threads don't exist here, but may have held the lock. The inbox is a copy of the
      * parent's. */
     pthread_mutex_init(&l->lock, NULL);
-    pthread_cond_init(&l->news, NULL);
+    cond_init(&l->news);
     fd_close(&l->fd);
     l->first = NULL;
     l->last = &l->first;
@@ -435,20 +436,9 @@ bool link_take(struct worker_link *l, enum link_part part, struct packet *p)
     return true;
 }
 
-static struct timespec time_after(uint64_t ns)
-{
-    struct timespec until;
-
-    clock_gettime(CLOCK_REALTIME, &until);
-    ns += (uint64_t)until.tv_nsec;
-    until.tv_sec += (time_t)(ns / NS_PER_S);
-    until.tv_nsec = (long)(ns % NS_PER_S);
-    return until;
-}
-
 bool link_take_debug(struct worker_link *l, uint64_t ns, struct packet *p)
 {
-    const struct timespec until = time_after(ns);
+    const struct timespec until = cond_time(ns);
     struct link_message *in;
 
     pthread_mutex_lock(&l->lock);
@@ -476,7 +466,7 @@ uint64_t link_debugs(struct worker_link *l)
 
 uint64_t link_sleep(struct worker_link *l, uint64_t seen, uint64_t ns)
 {
-    const struct timespec until = time_after(ns);
+    const struct timespec until = cond_time(ns);
     uint64_t come;
 
     pthread_mutex_lock(&l->lock);
