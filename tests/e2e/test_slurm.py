@@ -341,6 +341,20 @@ def test_nobody_is_left_when_the_kernel_is_killed(notebook, idle):
     assert processes.gone(nb.marker) == []
 
 
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_no_job_is_left_when_all_that_could_end_it_is_killed(notebook, idle, nodes):
+    """As where Slurm kills the job in which Jupyter runs: kernel, launcher and srun end at once."""
+    nb = notebook(CELLSPAN_RESUME="5")  # so long do agents wait for their kernel
+    begin(nb, "slurm:--nodes=%d" % nodes)
+    theirs = [pid for text in ("cellspan-kernel", "cellspan-launch-slurm", "srun ") for pid in processes.named(nb.marker, text)]
+    assert len(theirs) >= 4, processes.described(theirs)  # srun has a child
+    for number in signal.SIGSTOP, signal.SIGKILL:
+        for pid in theirs:
+            os.kill(pid, number)
+    assert wait_until(lambda: not idle.queue(), SOON), idle.queue()
+    assert processes.gone(nb.marker) == []
+
+
 @pytest.mark.soak
 @pytest.mark.limit(240)
 def test_a_job_whose_time_is_over(notebook, idle):
