@@ -59,15 +59,24 @@ static json_t *whole(const struct kernels *k, const struct overview *of, json_t 
     return all && list ? json_pack("{s:o, s:O}", "notebooks", list, "gpus", cards) : list;
 }
 
-/* Takes what is to be told. */
+/* Takes what is to be told. A terminal shows it as it is: users name what root looks at, so it has
+ * only characters that no terminal obeys. Jansson leaves DEL as it is. */
 static int print_json(json_t *told, struct err *err)
 {
-    const int rc = told ? 0 : err_set(err, "out of memory");
+    char *text = told ? json_dumps(told, JSON_INDENT(1) | JSON_SORT_KEYS | JSON_ENSURE_ASCII)
+                      : NULL;
 
-    if (rc == 0 && json_dumpf(told, stdout, JSON_INDENT(1) | JSON_SORT_KEYS) == 0)
-        putchar('\n');
     json_decref(told);
-    return rc;
+    if (!text)
+        return err_set(err, "out of memory");
+    for (const char *c = text; *c; c++)
+        if (*c == 0x7f)
+            fputs("\\u007f", stdout);
+        else
+            putchar(*c);
+    putchar('\n');
+    free(text);
+    return 0;
 }
 
 static void print_tables(const struct kernels *k, const struct overview *of, json_t *cards,

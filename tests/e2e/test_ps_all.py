@@ -136,7 +136,7 @@ def test_what_a_lease_says_does_not_deceive_root(cellspan, users, machine):
 
 
 def test_programs_that_pretend_to_be_kernels_hold_up_nobody(cellspan, users, machine):
-    name = "/x/\x1b[2J\u202e\u009b<script>alert(1)</script>.ipynb"
+    name = "/x/\x1b[2J\u202e\u009b\x7f\u2066\u061c\u200f<script>alert(1)</script>.ipynb"
     ann = users.notebook(ANN, env=dict(machine.environment, JPY_SESSION_NAME=name))
     bob = users[BOB]
     fake = shutil.copy(shutil.which("bash"), os.path.join(users.folder, "cellspan-kernel"))
@@ -154,6 +154,8 @@ def test_programs_that_pretend_to_be_kernels_hold_up_nobody(cellspan, users, mac
         for one in fakes:
             assert notebooks[one.pid]["uid"] == BOB and "status" not in notebooks[one.pid], notebooks[one.pid]
         assert "Permission denied" in notebooks[fakes[1].pid]["error"], "root reads it as the user could"
+        for form in ("--json", "--brief"):
+            assert not re.search("[^\n -~]", cellspan("ps", "--all", form, **machine.environment)[1]), "a terminal obeys no character of JSON"
         shown = "\n".join(rows_of(cellspan, machine))
         assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", shown) and "??" in shown, shown
         assert len(re.findall(r" %d .* no answer " % BOB, shown)) == len(fakes), shown

@@ -64,8 +64,8 @@ static int print_list(void)
 
 static int print_leases(const json_t *leases)
 {
-    return !leases || json_dumpf(leases, stdout, JSON_COMPACT) < 0 || puts("") < 0 ||
-           fflush(stdout) != 0;
+    return !leases || json_dumpf(leases, stdout, JSON_COMPACT | JSON_ENSURE_ASCII) < 0 ||
+           puts("") < 0 || fflush(stdout) != 0;
 }
 
 /* In place of the leases that are printed already: those of the GPUs that the driver has told. */

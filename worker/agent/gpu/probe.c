@@ -120,7 +120,7 @@ int probe_answer(struct gpu_driver *d, const char *visible, struct slice line, s
 
     if (!said)
         said = json_pack("{s:s}", "error", err.text[0] ? err.text : "out of memory");
-    text = said ? json_dumps(said, JSON_COMPACT) : NULL;
+    text = said ? json_dumps(said, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
     rc = text ? buf_addf(out, "%s\n", text) : buf_add_text(out, "{\"error\":\"out of memory\"}\n");
     free(text);
     json_decref(ask);
