@@ -63,9 +63,9 @@ static void step(struct scene *s)
     const uint64_t now = s->fleet.now;
 
     fleet_step(&s->fleet);
-    if (!s->was_up && s->fleet.agent[0].state == AGENT_UP && is_running(s))
+    if (!s->was_up && agent_end_is_up(&s->fleet, 0) && is_running(s))
         s->resumes++;
-    s->was_up = s->fleet.agent[0].state == AGENT_UP;
+    s->was_up = agent_end_is_up(&s->fleet, 0);
     if (is_running(s) && dice_chance(&s->fleet.dice, 20))
         print_next(s, FIRST + (unsigned)dice_roll(&s->fleet.dice, LAST - FIRST + 1));
     sim_turn(&s->sim);
@@ -90,15 +90,22 @@ static bool has_lines(const struct scene *s, unsigned worker)
 static void open_scene(struct scene *s, uint64_t seed)
 {
     const struct rounds r = { .seed = seed };
+    unsigned trouble;
 
     home_open(&s->world, &s->clock);
     sim_open(&s->sim, &s->world, &s->clock, 1);
     fleet_begin(&s->fleet, &r, seed);
+    trouble = s->fleet.trouble;
     /* with a longer way, which breaks over and over, it would not be back in time */
     s->fleet.path[0].delay_ns %= NS_PER_S / 4;
     s->fleet.path[0].jitter_ns %= NS_PER_S / 4;
     s->fleet.carried = carried;
     s->fleet.carried_arg = s->sim.carry_arg = s;
+    /* an agent whose first connection leads nowhere is not waited for */
+    s->fleet.trouble = 0;
+    while (!agent_end_is_up(&s->fleet, 0))
+        fleet_step(&s->fleet);
+    s->fleet.trouble = trouble;
     s->sim.carry = carry;
     run(&s->world, "%%distribute -n 2 --on ssh:h1\nprint(1)");
     all_up(&s->world, 1);

@@ -121,7 +121,7 @@ static bool is_disturbed(const struct fleet *f, unsigned agent)
 
 static bool is_gone(const struct fleet *f, enum side by, unsigned agent)
 {
-    return by == SIDE_AGENT ? f->kernel.node[agent].lost : f->agent[agent].state == AGENT_OVER;
+    return by == SIDE_AGENT ? f->kernel.node[agent].lost : f->agent[agent].over;
 }
 
 void check_lost(struct fleet *f, enum side by, unsigned agent, const char *what)
@@ -139,7 +139,7 @@ void check_lost(struct fleet *f, enum side by, unsigned agent, const char *what)
 
 static void check_kept(struct fleet *f, const struct session *s, const char *whose, unsigned agent)
 {
-    if (s->kept > SESSION_KEPT_MAX + FLEET_LETTER_MAX + SESSION_EACH)
+    if (s && s->kept > SESSION_KEPT_MAX + FLEET_LETTER_MAX + SESSION_EACH)
         check_fail(f, "agent %u: %s keeps %" PRIu64 " MiB", agent, whose, s->kept >> 20);
 }
 
@@ -156,7 +156,7 @@ static void check_connections(struct fleet *f)
 void check_state(struct fleet *f)
 {
     for (unsigned i = 0; i < FLEET_AGENTS; i++) {
-        check_kept(f, &f->agent[i].session, "the agent", i);
+        check_kept(f, f->agent[i].session, "the agent", i);
         check_kept(f, kernel_end_session(f, i), "the kernel", i);
     }
     check_connections(f);
@@ -174,8 +174,8 @@ static bool is_whole(const struct fleet *f, unsigned i)
     const struct agent_end *a = &f->agent[i];
     const struct session *s = kernel_end_session(f, i);
 
-    return a->state == AGENT_UP && kernel_end_is_up(f, i) && has_all_lines(f, i) &&
-           a->orders == f->kernel.orders && a->session.kept == 0 && s->kept == 0;
+    return agent_end_is_up(f, i) && kernel_end_is_up(f, i) && has_all_lines(f, i) &&
+           a->orders == f->kernel.orders && a->session->kept == 0 && s->kept == 0;
 }
 
 bool check_is_whole(const struct fleet *f)
@@ -191,10 +191,11 @@ void check_end(struct fleet *f)
     for (unsigned i = 0; i < FLEET_AGENTS; i++)
         if (!is_whole(f, i))
             check_fail(f,
-                       "the network is whole, and agent %u (state %d) is not: %s, order %" PRIu64
+                       "the network is whole, and agent %u (%s) is not: %s, order %" PRIu64
                        " of %" PRIu64 ", %" PRIu64 " and %" PRIu64 " bytes kept",
-                       i, (int)f->agent[i].state,
+                       i, agent_end_is_up(f, i) ? "up" : "not up",
                        has_all_lines(f, i) ? "all lines have come" : "lines are missing",
-                       f->agent[i].orders, f->kernel.orders, f->agent[i].session.kept,
+                       f->agent[i].orders, f->kernel.orders,
+                       f->agent[i].session ? f->agent[i].session->kept : 0,
                        kernel_end_session(f, i)->kept);
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fleet.h - a kernel and its agents on the network of network.h. The kernel's end is the code of
- * kernel/agents; an agent's is made of protocol/session.h, worker/agent/net/redial.h and
- * child_nodes.c. Ranks print numbered lines, and the kernel sends numbered orders, so each side can
- * say whether it got every one, once and in order. Agents have parents, as in the tree of an
- * engine. One clock and one seed decide everything: a run with the same seed is the same run.
+ * kernel/agents, an agent's that of worker/agent/net. Ranks print numbered lines, and the kernel
+ * sends numbered orders, so each side can say whether it got every one, once and in order. Agents
+ * have parents, as in the tree of an engine. One clock and one seed decide everything: a run with
+ * the same seed is the same run.
  *
  * network.c   connections; steps.c   what happens next; checks.c   what must hold
- * agent_end.c, agent_tree.c   an agent, and its parent and children
- * kernel_end.c, kernel_outside.c   what kernel/agents has in place of ZeroMQ and a loop
+ * kernel_end.c, kernel_outside.c   a kernel, and what its code has in place of ZeroMQ
+ * agent_end.c, agent_outside.c   an agent, and what its code has in place of dial.c and others
+ * turns.c   loops; sockets.c, messages.c   ZeroMQ's
  * planted.c   faults that a test plants, to see that they are found
  * rounds.c    many runs; cells.c   a cell that runs meanwhile */
 #ifndef TESTS_UNIT_NETWORK_FLEET_H
@@ -18,7 +19,6 @@
 #include "protocol/session.h"
 #include "tests/unit/network/network.h"
 #include "worker/agent/net/peer.h"
-#include "worker/agent/net/redial.h"
 
 #define FLEET_AGENTS     4u
 #define FLEET_KERNEL     FLEET_AGENTS        /* who listens, if it is no agent */
@@ -63,47 +63,19 @@ enum planted planted_of(const char *name); /* PLANTED_KINDS: there is none of th
 
 /* ---- the two ends ---- */
 
-enum agent_state {
-    AGENT_WAITS,  /* for the next attempt */
-    AGENT_KNOCKS, /* it waits for the handshake */
-    AGENT_ASKS,   /* RESUME is sent */
-    AGENT_UP,
-    AGENT_OVER
-};
-
-enum child_state { CHILD_NONE, CHILD_EXPECTED, CHILD_HERE };
-
-struct child_end {
-    enum child_state state;
-    uint32_t node;
-    unsigned wire; /* its number: the wire may be over */
-    unsigned char key[KEY_SIZE];
-};
-
 struct agent_end {
-    unsigned turn;
-    uint32_t node;
-    enum agent_state state;
-    bool greeted; /* HELLO was answered */
-    struct session session;
-    struct redial redial;
-    enum redial_key with; /* the key of this attempt */
-    unsigned char own[KEY_SIZE], newest[KEY_SIZE], before[KEY_SIZE];
-    struct wire *wire; /* to the kernel or a parent; NULL: there is none */
-    struct beat beat;
-    struct peer_times times;
+    struct fleet *fleet;
+    unsigned index, turn;
+    bool ends;                   /* when this turn is over */
+    bool over;                   /* for whatever reason */
+    struct keys keys;            /* of the first connection; there is no secret */
+    struct dial *dial;           /* to that; NULL: it is there, or waits for the next attempt */
+    struct uplink *uplink;       /* from then on */
+    struct session *session;     /* the uplink's */
+    bool greeted;                /* HELLO was answered */
+    bool full;                   /* its ranks are held back */
     uint64_t orders;             /* the number of the last one that came */
     uint64_t lines[FLEET_RANKS]; /* that were printed */
-    bool refused;
-    /* the tree */
-    bool stays;           /* it dials no parent any more */
-    struct wire *moving;  /* a parent is dialed */
-    uint32_t moving_node; /* which */
-    uint64_t moves_until_ns;
-    struct wire *parent; /* DIALED is said: what goes up waits for the first message on it */
-    struct frame *waits, **last;
-    struct child_end child[FLEET_AGENTS];
-    struct child_nodes under;
 };
 
 /* What is known of an agent at the kernel. */
@@ -165,31 +137,47 @@ struct rounds;
 
 /* ---- agent_end.c ---- */
 void agent_end_start(struct fleet *f, unsigned i, const unsigned char *key);
-void agent_end_take(struct fleet *f, unsigned i, struct wire *w, const struct frame *frame);
+/* Something came on a connection that this agent has dialed. */
+void agent_end_take(struct fleet *f, struct wire *w, const struct frame *frame);
+/* The same on one that another agent has dialed. */
+void agent_end_take_child(struct fleet *f, struct wire *w, const struct frame *frame);
 void agent_end_tick(struct fleet *f, unsigned i); /* time has passed */
-uint64_t agent_end_due_ns(const struct fleet *f, unsigned i);
 bool agent_end_print(struct fleet *f, unsigned i, unsigned rank, uint64_t size);
 void agent_end_crash(struct fleet *f, unsigned i); /* it is over, for whatever reason */
-/* Something for the kernel, of node `node`. It is dropped if there is no connection. */
-void agent_end_pass(struct fleet *f, unsigned i, uint32_t node, struct slice message);
-void agent_end_say(struct fleet *f, unsigned i, const struct span *m);
-void agent_end_cut(struct fleet *f, unsigned i); /* the connection, or the attempt, is over */
-/* A message that came from the kernel for this agent. */
-void agent_end_hear(struct fleet *f, unsigned i, struct slice message);
+bool agent_end_is_up(const struct fleet *f, unsigned i);
+void agent_end_session(struct session *s); /* a session is made */
 
-/* ---- agent_tree.c ---- */
-unsigned fleet_parent(unsigned i); /* TREE_NONE: the kernel */
-void agent_tree_start(struct agent_end *a);
-/* Whoever has dialed this agent; the kernel does not. */
-void agent_tree_child(struct fleet *f, unsigned i, struct wire *w, const struct frame *frame);
-void agent_tree_parent(struct fleet *f, unsigned i, const struct frame *frame); /* it is dialed */
-bool agent_tree_down(struct fleet *f, unsigned i, const struct frame *frame);   /* passed on? */
-void agent_tree_open(struct fleet *f, unsigned i, const struct span *m);
-void agent_tree_dial(struct fleet *f, unsigned i, const struct span *m);
-void agent_tree_tick(struct fleet *f, unsigned i);
-void agent_tree_moved(struct fleet *f, unsigned i); /* something came through the parent */
-void agent_tree_cut(struct fleet *f, unsigned i);
-void agent_tree_end(struct fleet *f, unsigned i);
+/* ---- agent_outside.c ---- */
+void agent_outside_open(struct fleet *f);
+bool dials_take(struct wire *w, const struct frame *frame); /* false: nobody dials on w */
+
+/* ---- turns.c: a loop for each process ---- */
+void turns_open(struct fleet *f);
+struct loop *turns_loop(unsigned who);
+unsigned turns_owner(const struct loop *loop);
+void turns_take(unsigned who); /* reads what has come, and does what is due after that */
+void turns_tick(unsigned who); /* what is due by now */
+uint64_t turns_due_ns(unsigned who);
+void turns_stop(unsigned who); /* nothing more is read in this turn */
+void turns_end(unsigned who);  /* the process is over */
+
+/* ---- sockets.c ---- */
+#define SOCKETS_ENDPOINT_SIZE 32u
+
+void sockets_open(struct fleet *f);
+bool sockets_has(const void *socket); /* something to read? */
+void *sockets_dealer(unsigned owner, struct wire *w);
+void *sockets_last(void); /* the one that was read last */
+/* Where an agent or the kernel listens, and who listens there. */
+void sockets_endpoint(unsigned listener, char text[static SOCKETS_ENDPOINT_SIZE]);
+unsigned sockets_listener(struct slice endpoint);
+bool sockets_take(struct wire *w, const struct frame *frame); /* false: w has no socket */
+void sockets_take_child(struct wire *w, const struct frame *frame);
+void sockets_dead(unsigned owner, bool is); /* that agent sends nothing */
+
+/* ---- messages.c ---- */
+void messages_fill(zmq_msg_t *m, struct slice bytes, bool more, unsigned wire);
+unsigned messages_wire(const zmq_msg_t *m);
 
 /* ---- kernel_end.c ---- */
 void kernel_end_open(struct fleet *f);
@@ -200,19 +188,18 @@ void kernel_end_ended(struct fleet *f, unsigned i);
 void kernel_end_forget(struct fleet *f); /* the engine is stopped, with all nodes */
 void kernel_end_take(struct fleet *f, struct wire *w, const struct frame *frame);
 void kernel_end_tick(struct fleet *f);
-uint64_t kernel_end_due_ns(const struct fleet *f);
 /* To all agents; if a session is full, to none. */
 void kernel_end_order(struct fleet *f, uint64_t size);
 const struct session *kernel_end_session(const struct fleet *f, unsigned i);
 struct node_link *kernel_end_link(const struct fleet *f, unsigned i);
 struct agents *kernel_end_agents(void);
+struct fleet *kernel_end_fleet(void);
 bool kernel_end_is_up(const struct fleet *f, unsigned i);
 void kernel_end_release(struct fleet *f);
 
 /* ---- kernel_outside.c ---- */
-void outside_open(struct fleet *f); /* whose clock it is, and whose connections */
-void outside_tick(void);
-uint64_t outside_due_ns(void);
+void outside_open(struct fleet *f); /* whose connections they are */
+unsigned fleet_parent(unsigned i);  /* TREE_NONE: the kernel */
 
 /* ---- checks.c: each ends the run with a text if it fails ---- */
 void check_fail(struct fleet *f, const char *format, ...) PRINTF_LIKE(2, 3);
@@ -240,6 +227,7 @@ void fleet_run(struct fleet *f, const struct rounds *r, uint64_t seed);
 void fleet_begin(struct fleet *f, const struct rounds *r, uint64_t seed); /* its parts */
 void fleet_step(struct fleet *f);
 void fleet_release(struct fleet *f);
+size_t frames_size(const struct frame *frame); /* of a line or an order, as it counts; else 0 */
 
 /* ---- rounds.c ---- */
 
@@ -263,6 +251,7 @@ bool rounds_run(const struct rounds *r, struct fleet_counts *sum, char why[stati
 bool cells_survive(uint64_t n, char why[static 400]);
 
 extern enum planted planted; /* one fleet at a time */
-extern size_t letter_size; /* of what the kernel sends now: its bytes are not there; 0: they are */
+/* of what is sent or received now: its bytes are not there; 0: they are */
+extern size_t letter_size, arriving_size;
 
 #endif

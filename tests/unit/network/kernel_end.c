@@ -56,6 +56,11 @@ void kernel_end_start(struct fleet *f, unsigned i, const unsigned char *key, boo
     memcpy(link->key, key, KEY_SIZE);
 }
 
+struct fleet *kernel_end_fleet(void)
+{
+    return fleet;
+}
+
 struct agents *kernel_end_agents(void)
 {
     return &fleet->kernel.agents;
@@ -82,7 +87,7 @@ static int send_all(struct router *r, struct slice identity, struct slice route,
                     struct err *err)
 {
     const struct slice bytes = slice_of(zmq_msg_data(body), zmq_msg_size(body));
-    struct route_section s;
+    struct frame *frame;
     unsigned number;
     struct wire *w;
 
@@ -91,9 +96,9 @@ static int send_all(struct router *r, struct slice identity, struct slice route,
     w = network_wire(&fleet->net, number);
     if (!w || w->closed[SIDE_KERNEL])
         return err_set(err, "Host unreachable");
-    while (route_next(&route, &s))
-        network_send(&fleet->net, w, SIDE_KERNEL, frame_create(FRAME_SPAN, s.node, NULL, bytes),
-                     fleet->now);
+    frame = frame_create(FRAME_SPAN, route, bytes);
+    frame->two = true;
+    network_send(&fleet->net, w, SIDE_KERNEL, frame, fleet->now);
     return 0;
 }
 
@@ -137,7 +142,8 @@ static void knock(struct fleet *f, struct wire *w)
     if (good)
         check_admitted(f, w);
     network_send(&f->net, w, SIDE_KERNEL,
-                 frame_create(good ? FRAME_ADMITTED : FRAME_REFUSED, 0, NULL, slice_text("")),
+                 frame_create(good ? FRAME_ADMITTED : FRAME_REFUSED, slice_text(""),
+                              slice_text("")),
                  f->now);
 }
 
@@ -149,20 +155,31 @@ static bool is_identity(const struct node_link *link, unsigned number)
 
 /* Whom the kernel hears, by way of whomever. What is read after the end of a connection was said
  * before it. */
-static void heard(struct fleet *f, const struct wire *w, uint32_t node)
+static void heard(struct fleet *f, const struct wire *w, struct slice bundle)
 {
-    const unsigned i = agent_of(f, node);
+    struct bundle_entry e;
 
-    if (i < FLEET_AGENTS && !kernel_end_link(f, i)->cut &&
-        is_identity(node_link_top(kernel_end_link(f, i)), w->number))
-        check_heard(f, SIDE_KERNEL, i);
+    while (bundle_next(&bundle, &e)) {
+        const unsigned i = agent_of(f, e.node);
+
+        if (i < FLEET_AGENTS && !kernel_end_link(f, i)->cut &&
+            is_identity(node_link_top(kernel_end_link(f, i)), w->number))
+            check_heard(f, SIDE_KERNEL, i);
+    }
+}
+
+static bool is_from(struct slice bundle, uint32_t node)
+{
+    struct bundle_entry e;
+
+    return bundle_next(&bundle, &e) && e.node == node;
 }
 
 static void arrive(struct fleet *f, const struct wire *w, const struct frame *frame)
 {
     const struct node_link *link = node_table_get(&f->kernel.agents.nodes, w->node);
+    const struct slice bundle = slice_of(frame->bytes, frame->n);
     char user[AGENTS_ZAP_USER_SIZE];
-    struct buf bundle = BUF_INIT;
     struct router_message a = { .router = &f->kernel.router,
                                 .identity = slice_of(&w->number, sizeof w->number),
                                 .user = user,
@@ -170,13 +187,10 @@ static void arrive(struct fleet *f, const struct wire *w, const struct frame *fr
                                 .frames = 1 };
 
     agents_zap_user(w->node, planted == PLANTED_KEY_AT_KNOCK ? link->next : w->key, user);
-    if (planted == PLANTED_OLD_CONNECTION && frame->node == w->node && link->identity_size)
+    if (planted == PLANTED_OLD_CONNECTION && is_from(bundle, w->node) && link->identity_size)
         a.identity = slice_of(link->identity, link->identity_size);
-    if (bundle_add(&bundle, frame->node, SPAN_WORKER_NONE, slice_of(frame->bytes, frame->n)) < 0)
-        abort();
-    a.first = a.last = buf_slice(&bundle);
+    a.first = a.last = bundle;
     from_agents_received(&f->kernel.agents, &a);
-    buf_release(&bundle);
 }
 
 /* Has the kernel taken it? Then the key that HELLO or RESUME names is the one that holds. */
@@ -187,9 +201,9 @@ static void pass_on(struct fleet *f, struct wire *w, const struct frame *frame)
     const unsigned i = agent_of(f, w->node);
 
     memcpy(was, link->next, KEY_SIZE);
-    heard(f, w, frame->node);
+    heard(f, w, slice_of(frame->bytes, frame->n));
     arrive(f, w, frame);
-    if (i == FLEET_AGENTS || frame->node != ROUTE_KERNEL || memcmp(link->next, was, KEY_SIZE) == 0)
+    if (i == FLEET_AGENTS || memcmp(link->next, was, KEY_SIZE) == 0)
         return;
     if (link->node.state == NODE_UP) {
         check_resumed(f, w, i, link->next);
@@ -255,7 +269,7 @@ static void on_lost(void *arg, unsigned node, const char *why)
     if (i == FLEET_AGENTS || f->kernel.node[i].lost)
         abort();
     snprintf(what, sizeof what, "the kernel gave an agent up: %.200s", why);
-    if (f->agent[i].greeted || f->agent[i].state != AGENT_OVER)
+    if (f->agent[i].greeted || !f->agent[i].over)
         check_lost(f, SIDE_KERNEL, i, what);
     f->kernel.node[i].lost = true;
     f->counts.lost++;
@@ -279,16 +293,10 @@ static bool is_slow(const struct session *s)
 
 void kernel_end_tick(struct fleet *f)
 {
-    outside_tick();
+    turns_tick(FLEET_KERNEL);
     for (unsigned i = 0; planted == PLANTED_SLOW_IS_LOSS && i < FLEET_AGENTS; i++)
         if (!f->kernel.node[i].lost && is_slow(kernel_end_session(f, i)))
             node_failures_lose(&f->kernel.agents, kernel_end_link(f, i), "it is slow");
-}
-
-uint64_t kernel_end_due_ns(const struct fleet *f)
-{
-    (void)f;
-    return outside_due_ns();
 }
 
 void kernel_end_open(struct fleet *f)
@@ -319,5 +327,6 @@ void kernel_end_release(struct fleet *f)
     agents_blobs_release(&a->blobs);
     to_agents_release(&a->out);
     credit_release(&a->credit);
+    turns_end(FLEET_KERNEL);
     allowed_keys_release(&a->listen.allowed);
 }

@@ -1,69 +1,43 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* kernel_outside.c - what kernel/agents calls outside: ZeroMQ's messages, which are counted
- * references to bytes, a loop with one timer, and sockets. */
+/* kernel_outside.c - what kernel/agents calls outside, but for its loop (turns.c) and ZeroMQ's
+ * messages (messages.c). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zmq.h>
 
 #include "tests/unit/network/fleet.h"
 
-struct watch {
-    loop_f f;
-    void *arg;
-    uint64_t due_ns;
-};
-
 static struct fleet *fleet; /* one at a time */
-static struct watch timer;
 
 void outside_open(struct fleet *f)
 {
     fleet = f;
 }
 
-/* ---- a loop ---- */
+/* ---- the tree of an engine's agents (ld --wrap) ---- */
 
-static uint64_t now_ns(void *arg)
+static const unsigned parents[FLEET_AGENTS] = { TREE_NONE, 0, 0, 1 };
+
+unsigned fleet_parent(unsigned i)
 {
-    (void)arg;
-    return fleet->now;
+    return parents[i];
 }
 
-static const struct clock the_clock = { .now_ns = now_ns };
+unsigned __wrap_tree_parent(unsigned index);
+unsigned __wrap_tree_child(unsigned index, unsigned k);
 
-const struct clock *loop_clock(const struct loop *loop)
+unsigned __wrap_tree_parent(unsigned index)
 {
-    (void)loop;
-    return &the_clock;
+    return parents[index];
 }
 
-struct watch *loop_timer(struct loop *loop, uint64_t after_ns, uint64_t every_ns, loop_f f,
-                         void *arg, struct err *err)
+unsigned __wrap_tree_child(unsigned index, unsigned k)
 {
-    (void)loop, (void)every_ns, (void)err;
-    timer = (struct watch){ f, arg, UINT64_MAX };
-    loop_timer_again(&timer, after_ns);
-    return &timer;
-}
-
-void loop_timer_again(struct watch *w, uint64_t after_ns)
-{
-    w->due_ns = after_ns == LOOP_OFF ? UINT64_MAX : fleet->now + after_ns;
-}
-
-uint64_t outside_due_ns(void)
-{
-    return timer.due_ns;
-}
-
-void outside_tick(void)
-{
-    if (timer.due_ns > fleet->now)
-        return;
-    timer.due_ns = UINT64_MAX;
-    timer.f(timer.arg);
+    for (unsigned i = 0; i < FLEET_AGENTS; i++)
+        if (parents[i] == index && k-- == 0)
+            return i;
+    return TREE_NONE;
 }
 
 /* ---- sockets ---- */
@@ -147,86 +121,4 @@ bool local_blobs_next(struct local_blobs *t, struct span *m, uint64_t now)
 void local_blobs_drop(struct local_blobs *t, uint64_t blob)
 {
     (void)t, (void)blob;
-}
-
-/* ---- ZeroMQ's messages ---- */
-
-struct bytes {
-    unsigned refs;
-    size_t n;
-    char p[];
-};
-
-static struct bytes *get(const zmq_msg_t *m)
-{
-    struct bytes *b;
-
-    memcpy(&b, m, sizeof b);
-    return b;
-}
-
-static void set(zmq_msg_t *m, struct bytes *b)
-{
-    memcpy(m, &b, sizeof b);
-}
-
-int zmq_msg_init(zmq_msg_t *m)
-{
-    set(m, NULL);
-    return 0;
-}
-
-int zmq_msg_init_size(zmq_msg_t *m, size_t n)
-{
-    struct bytes *b = malloc(sizeof *b + n);
-
-    if (!b)
-        abort();
-    b->refs = 1;
-    b->n = n;
-    set(m, b);
-    return 0;
-}
-
-int zmq_msg_init_data(zmq_msg_t *m, void *p, size_t n, zmq_free_fn *free_it, void *hint)
-{
-    (void)zmq_msg_init_size(m, n);
-    memcpy(zmq_msg_data(m), p, n);
-    free_it(p, hint);
-    return 0;
-}
-
-int zmq_msg_close(zmq_msg_t *m)
-{
-    struct bytes *b = get(m);
-
-    if (b && --b->refs == 0)
-        free(b);
-    set(m, NULL);
-    return 0;
-}
-
-int zmq_msg_copy(zmq_msg_t *to, zmq_msg_t *from)
-{
-    struct bytes *b = get(from);
-
-    (void)zmq_msg_close(to);
-    if (b)
-        b->refs++;
-    set(to, b);
-    return 0;
-}
-
-void *zmq_msg_data(zmq_msg_t *m)
-{
-    struct bytes *b = get(m);
-
-    return b ? b->p : NULL;
-}
-
-size_t zmq_msg_size(const zmq_msg_t *m)
-{
-    const struct bytes *b = get(m);
-
-    return b ? b->n : 0;
 }

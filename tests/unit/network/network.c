@@ -33,21 +33,26 @@ void dice_bytes(struct dice *d, unsigned char *p, size_t n)
 
 /* ---- frames ---- */
 
-struct frame *frame_create(enum frame_kind kind, uint32_t node, const unsigned char *key,
-                           struct slice bytes)
+struct frame *frame_create(enum frame_kind kind, struct slice head, struct slice body)
 {
-    struct frame *f = calloc(1, sizeof *f + bytes.n);
+    struct frame *f = calloc(1, sizeof *f + head.n + body.n);
 
     if (!f)
         abort();
     f->kind = kind;
-    f->node = node;
-    f->n = bytes.n;
-    if (key)
-        memcpy(f->key, key, KEY_SIZE);
-    if (bytes.n)
-        memcpy(f->bytes, bytes.p, bytes.n);
+    f->head = head.n;
+    f->n = head.n + body.n;
+    if (head.n)
+        memcpy(f->bytes, head.p, head.n);
+    if (body.n)
+        memcpy(f->bytes + head.n, body.p, body.n);
     return f;
+}
+
+/* Of which only the kind counts. */
+static struct frame *frame_plain(enum frame_kind kind)
+{
+    return frame_create(kind, slice_text(""), slice_text(""));
 }
 
 static void flow_drop(struct flow *flow)
@@ -126,7 +131,7 @@ struct wire *network_dial(struct network *net, unsigned agent, unsigned listener
     w->to[1].last = &w->to[1].first;
     w->next = net->first;
     net->first = w;
-    network_send(net, w, SIDE_AGENT, frame_create(FRAME_KNOCK, 0, key, slice_text("")), now);
+    network_send(net, w, SIDE_AGENT, frame_plain(FRAME_KNOCK), now);
     return w;
 }
 
@@ -144,6 +149,7 @@ void network_send(struct network *net, struct wire *w, enum side from, struct fr
 {
     if (w->closed[from])
         abort();
+    net->sent++;
     if (w->forgotten) {
         free(f);
     } else {
@@ -156,8 +162,7 @@ void network_send(struct network *net, struct wire *w, enum side from, struct fr
 static void tell_end(struct network *net, struct wire *w, enum side to, uint64_t now)
 {
     if (!w->closed[to] && !w->forgotten)
-        flow_add(&w->to[to], frame_create(FRAME_END, 0, NULL, slice_text("")),
-                 arrives_ns(net, w, now));
+        flow_add(&w->to[to], frame_plain(FRAME_END), arrives_ns(net, w, now));
 }
 
 void network_close(struct network *net, struct wire *w, enum side by, uint64_t now)

@@ -30,10 +30,10 @@ static inline enum side side_other(enum side s)
 }
 
 enum frame_kind {
-    FRAME_KNOCK,    /* the handshake reaches who listens, with the key of who dials */
+    FRAME_KNOCK,    /* the handshake reaches who listens */
     FRAME_ADMITTED, /* the answer: the handshake is done */
     FRAME_REFUSED,  /* or the key may not connect; the connection ends */
-    FRAME_SPAN,     /* a message as in protocol/span.h, for a node or from one */
+    FRAME_SPAN,     /* an envelope as in protocol/README.md */
     FRAME_END       /* the connection has ended; only made by the network */
 };
 
@@ -42,9 +42,8 @@ struct frame {
     enum frame_kind kind;
     uint64_t due_ns; /* it arrives not before */
     bool late;       /* the receiver had closed its side when this was sent */
-    uint32_t node;
-    unsigned char key[KEY_SIZE];
-    size_t n;
+    bool two;        /* ZeroMQ has two frames for it: a route, and a message; else it is a bundle */
+    size_t head, n;  /* bytes of the first of two, and of both */
     char bytes[];
 };
 
@@ -64,10 +63,12 @@ struct wire {
     unsigned listener;
     uint32_t node; /* whose key it showed to the kernel */
     struct path *path;
-    unsigned char key[KEY_SIZE]; /* with which the agent knocked */
-    bool closed[2];              /* that side has it closed, or was told that it has ended */
-    bool live;                   /* the kernel has taken HELLO or RESUME: for who owns that side */
-    bool forgotten;              /* something on the way has forgotten it, and tells nobody */
+    unsigned char key[KEY_SIZE];    /* with which the agent knocked */
+    unsigned char server[KEY_SIZE]; /* of a parent, as the agent knows it */
+    char user[16];                  /* who the parent says that the agent is; "": nobody yet */
+    bool closed[2];                 /* that side has it closed, or was told that it has ended */
+    bool live;      /* the kernel has taken HELLO or RESUME: for who owns that side */
+    bool forgotten; /* something on the way has forgotten it, and tells nobody */
     struct flow {
         struct frame *first, **last;
         uint64_t due_ns; /* of the last one: they stay in order */
@@ -79,10 +80,10 @@ struct network {
     struct wire *first;
     struct dice *dice; /* borrowed */
     unsigned numbers;
+    uint64_t sent; /* frames */
 };
 
-struct frame *frame_create(enum frame_kind kind, uint32_t node, const unsigned char *key,
-                           struct slice bytes); /* key: KEY_SIZE bytes, or NULL */
+struct frame *frame_create(enum frame_kind kind, struct slice head, struct slice body);
 
 /* The agent dials: its knock is on the way. The wire lives until both sides have closed it. */
 struct wire *network_dial(struct network *net, unsigned agent, unsigned listener, struct path *path,

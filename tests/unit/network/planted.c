@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* planted.c - faults that a test plants. Those of the session and of base/beat.h are between the
- * ends and these: the linker takes the functions here for theirs (ld --wrap). */
+/* planted.c - faults that a test plants. Most are between the files of kernel and agent: the linker
+ * takes the functions here for theirs (ld --wrap). */
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/unit/network/fleet.h"
+#include "worker/agent/net/frame_batch.h"
+#include "worker/agent/net/redial.h"
 
 enum planted planted;
-size_t letter_size;
+size_t letter_size, arriving_size;
 
 /* says: what the check says that finds it; it depends on which end notices it first */
 static const struct {
@@ -23,14 +25,14 @@ static const struct {
     [PLANTED_TWO_CONNECTIONS] = { "two-connections", "has two live connections" },
     [PLANTED_VOIDED_KEY] = { "voided-key", "was admitted" },
     [PLANTED_KEY_AT_KNOCK] = { "key-at-knock", "with a voided key" },
-    [PLANTED_STOP_IS_LOSS] = { "stop-is-loss", "the kernel gave an agent up" },
+    [PLANTED_STOP_IS_LOSS] = { "stop-is-loss", "the kernel gave an agent up", "an agent gave its" },
     [PLANTED_OWN_STOP] = { "own-stop", "the kernel gave an agent up" },
     [PLANTED_SLOW_IS_LOSS] = { "slow-is-loss", "the kernel gave an agent up" },
     [PLANTED_NO_BOUND] = { "no-bound", "MiB" },
     [PLANTED_NEWEST_ONLY] = { "newest-only", "was refused" },
     [PLANTED_TWO_REFUSALS] = { "two-refusals", "was refused" },
     [PLANTED_GIVES_UP] = { "gives-up", "an agent gave its kernel up" },
-    [PLANTED_NEVER_LONGER] = { "never-longer", "the network is whole" },
+    [PLANTED_NEVER_LONGER] = { "never-longer", "the network is whole", "nothing was in the way" },
     [PLANTED_FIRST_FORGOTTEN] = { "first-forgotten", "the kernel gave an agent up" },
     [PLANTED_LOST_CHILD] = { "lost-child", "its parent is gone" },
     [PLANTED_TWO_WAYS] = { "two-ways", "was to come" },
@@ -99,7 +101,100 @@ int __wrap_session_keep(struct session *s, void *item, size_t size, struct err *
     return __real_session_keep(s, item, letter_size ? letter_size : size, err);
 }
 
-/* The kernel's. */
+/* No fault: the same of what an agent receives. */
+bool __real_session_received(struct session *s, size_t size);
+bool __wrap_session_received(struct session *s, size_t size);
+
+bool __wrap_session_received(struct session *s, size_t size)
+{
+    return __real_session_received(s, arriving_size ? arriving_size : size);
+}
+
+/* No fault: an agent's session is known. */
+void __real_session_init(struct session *s, session_free_f free_item);
+void __wrap_session_init(struct session *s, session_free_f free_item);
+
+void __wrap_session_init(struct session *s, session_free_f free_item)
+{
+    __real_session_init(s, free_item);
+    agent_end_session(s);
+}
+
+/* ---- an agent's way back ---- */
+
+enum redial_key __real_redial_attempt(struct redial *r, uint64_t now, uint32_t chance);
+void __real_redial_admitted(struct redial *r, uint64_t now);
+void __real_redial_was_slow(struct redial *r);
+bool __real_redial_is_over(const struct redial *r, uint64_t now);
+bool __real_redial_was_refused(const struct redial *r);
+void __real_frame_batch_socket(struct frame_batch *b, void *socket);
+enum redial_key __wrap_redial_attempt(struct redial *r, uint64_t now, uint32_t chance);
+void __wrap_redial_admitted(struct redial *r, uint64_t now);
+void __wrap_redial_was_slow(struct redial *r);
+bool __wrap_redial_is_over(const struct redial *r, uint64_t now);
+bool __wrap_redial_was_refused(const struct redial *r);
+void __wrap_frame_batch_socket(struct frame_batch *b, void *socket);
+
+enum redial_key __wrap_redial_attempt(struct redial *r, uint64_t now, uint32_t chance)
+{
+    const enum redial_key key = __real_redial_attempt(r, now, chance);
+
+    return planted == PLANTED_NEWEST_ONLY ? REDIAL_NEWEST : key;
+}
+
+void __wrap_redial_admitted(struct redial *r, uint64_t now)
+{
+    const uint64_t over_ns = r->over_ns;
+
+    if (r->refusals % 2)
+        kernel_end_fleet()->counts.second_key++;
+    __real_redial_admitted(r, now);
+    if (planted == PLANTED_GIVES_UP)
+        r->over_ns = over_ns;
+}
+
+void __wrap_redial_was_slow(struct redial *r)
+{
+    if (planted != PLANTED_NEVER_LONGER)
+        __real_redial_was_slow(r);
+}
+
+/* No fault: one more socket is of no use on this network, where what was sent passes at once when
+ * it is back. So no step is spent on it. */
+bool __wrap_redial_beside(struct redial *r, uint64_t now, uint32_t chance);
+
+bool __wrap_redial_beside(struct redial *r, uint64_t now, uint32_t chance)
+{
+    (void)chance;
+    r->beside_ns = now + REDIAL_LIMIT_MAX_NS;
+    return false;
+}
+
+static bool is_refused_early(const struct redial *r)
+{
+    return planted == PLANTED_TWO_REFUSALS && r->refusals >= 2;
+}
+
+bool __wrap_redial_is_over(const struct redial *r, uint64_t now)
+{
+    return is_refused_early(r) || __real_redial_is_over(r, now);
+}
+
+bool __wrap_redial_was_refused(const struct redial *r)
+{
+    return is_refused_early(r) || __real_redial_was_refused(r);
+}
+
+/* NULL: what is said waits, until something arrives through the parent, which has just answered. */
+void __wrap_frame_batch_socket(struct frame_batch *b, void *socket)
+{
+    if (planted == PLANTED_TWO_WAYS && !socket)
+        socket = sockets_last();
+    __real_frame_batch_socket(b, socket);
+}
+
+/* ---- the kernel ---- */
+
 uint64_t __wrap_beat_check(struct beat *b, uint64_t now)
 {
     const uint64_t late = __real_beat_check(b, now);

@@ -14,6 +14,7 @@
 #define WORK       200u             /* of a thousand steps */
 #define TROUBLES   6u               /* 1 of a thousand steps, or 2, … */
 #define SIDE_COUNT 2
+#define TICKS      32u /* in which nothing is said, in one step */
 #define DELAYS     12u /* a millisecond, two, and so on */
 
 /* For who replays a seed. */
@@ -52,7 +53,7 @@ static uint64_t process_due_ns(const struct fleet *f, unsigned who)
 {
     if (is_stopped(f, who))
         return f->goes_on_ns[who];
-    return who == FLEET_KERNEL ? kernel_end_due_ns(f) : agent_end_due_ns(f, who);
+    return turns_due_ns(who);
 }
 
 static void advance(struct fleet *f)
@@ -189,8 +190,13 @@ static void thief_takes(struct fleet *f, const struct frame *frame)
 
 static void thief_sends(struct fleet *f, struct slice message)
 {
+    struct buf bundle = BUF_INIT;
+
+    if (bundle_add(&bundle, ROUTE_KERNEL, SPAN_WORKER_NONE, message) < 0)
+        abort();
     network_send(&f->net, f->thief, SIDE_AGENT,
-                 frame_create(FRAME_SPAN, ROUTE_KERNEL, NULL, message), f->now);
+                 frame_create(FRAME_SPAN, slice_text(""), buf_slice(&bundle)), f->now);
+    buf_release(&bundle);
 }
 
 /* The same with other bytes, as of a program of any version or of none. */
@@ -235,7 +241,7 @@ static void thief_resumes(struct fleet *f)
 
 static void crash(struct fleet *f, unsigned i)
 {
-    if (f->agent[i].state == AGENT_OVER)
+    if (f->agent[i].over)
         return;
     trace(f, "agent %u crashes", i);
     agent_end_crash(f, i);
@@ -252,7 +258,7 @@ static void another_engine(struct fleet *f)
     leave_thief(f);
     kernel_end_forget(f);
     for (unsigned i = 0; i < FLEET_AGENTS; i++)
-        if (f->agent[i].state != AGENT_OVER)
+        if (!f->agent[i].over)
             agent_end_crash(f, i);
     start_all(f);
     f->counts.engines++;
@@ -304,7 +310,7 @@ static void work(struct fleet *f)
         return;
     if (i == FLEET_KERNEL)
         kernel_end_order(f, some_size(f));
-    else if (f->agent[i].state != AGENT_OVER && !agent_end_print(f, i, rank, some_size(f)))
+    else if (f->agent[i].uplink && !agent_end_print(f, i, rank, some_size(f)))
         f->counts.full++;
 }
 
@@ -330,32 +336,69 @@ static void start_all(struct fleet *f)
     }
 }
 
-static const char *name_of(const struct frame *frame)
+/* The message in it, and of a bundle the first one. *node: for or from whom it is; -1: for or from
+ * the kernel. */
+static struct slice message_of(const struct frame *frame, int *node)
+{
+    struct slice first = slice_of(frame->bytes, frame->two ? frame->head : frame->n);
+    struct route_section s;
+    struct bundle_entry e;
+
+    *node = -1;
+    if (frame->two) {
+        *node = route_next(&first, &s) ? (int)s.node : -1;
+        return slice_of(frame->bytes + frame->head, frame->n - frame->head);
+    }
+    if (!bundle_next(&first, &e))
+        return first;
+    *node = (int)e.node;
+    return e.message;
+}
+
+size_t frames_size(const struct frame *frame)
+{
+    int node;
+    const struct slice message = message_of(frame, &node);
+    size_t size = 0;
+    struct span m;
+
+    if (frame->kind != FRAME_SPAN || span_decode(&m, message.p, message.n, NULL) < 0)
+        return 0;
+    if (m.kind == SPAN_LOGS)
+        size = (size_t)m.v[F_LOGS_END].u64;
+    span_release(&m);
+    return size;
+}
+
+static const char *name_of(const struct frame *frame, int *node)
 {
     static const char *const names[] = { "knock", "admitted", "refused", "", "end" };
-
+    const struct slice message = message_of(frame, node);
     const struct span_info *info;
 
     if (frame->kind != FRAME_SPAN)
         return names[frame->kind];
-    info = frame->n > 1 ? span_info((unsigned char)frame->bytes[1]) : NULL;
+    info = message.n > 1 ? span_info((unsigned char)message.p[1]) : NULL;
     return info ? info->name : "nonsense";
 }
 
 static void deliver(struct fleet *f, const struct arrival *a)
 {
-    trace(f, "connection %u: %s of node %d from %u to %u", a->wire->number, name_of(a->frame),
-          (int)a->frame->node, a->to == SIDE_KERNEL ? a->wire->agent : a->wire->listener,
+    int node;
+    const char *const name = name_of(a->frame, &node);
+
+    trace(f, "connection %u: %s of node %d from %u to %u", a->wire->number, name, node,
+          a->to == SIDE_KERNEL ? a->wire->agent : a->wire->listener,
           a->to == SIDE_KERNEL ? a->wire->listener : a->wire->agent);
     f->counts.frames++;
     if (a->to == SIDE_KERNEL && a->wire->listener == FLEET_KERNEL)
         kernel_end_take(f, a->wire, a->frame);
     else if (a->to == SIDE_KERNEL)
-        agent_tree_child(f, a->wire->listener, a->wire, a->frame);
+        agent_end_take_child(f, a->wire, a->frame);
     else if (a->wire == f->thief)
         thief_takes(f, a->frame);
     else
-        agent_end_take(f, a->wire->agent, a->wire, a->frame);
+        agent_end_take(f, a->wire, a->frame);
 }
 
 /* What is due for this process. */
@@ -367,7 +410,7 @@ static void tick(struct fleet *f, unsigned who)
         go_on(f, who);
     else if (who == FLEET_KERNEL)
         kernel_end_tick(f);
-    else
+    else if (!f->agent[who].over)
         agent_end_tick(f, who);
 }
 
@@ -377,7 +420,7 @@ static void tick_all(struct fleet *f)
         if (f->heals_ns[k] <= f->now)
             heal(f, k);
     for (unsigned i = 0; i < FLEET_AGENTS; i++) {
-        if (f->agent[i].state != AGENT_OVER)
+        if (!f->agent[i].over)
             continue;
         kernel_end_ended(f, i);
         if (f->kernel.node[i].lost)
@@ -385,6 +428,18 @@ static void tick_all(struct fleet *f)
     }
     for (unsigned i = 0; i <= FLEET_AGENTS; i++)
         tick(f, i);
+}
+
+/* Until somebody says something, or something arrives: agents look often whether it is time to. */
+static void pass_time(struct fleet *f)
+{
+    const uint64_t sent = f->net.sent;
+    unsigned k = 0;
+
+    do {
+        advance(f);
+        tick_all(f);
+    } while (++k < TICKS && f->net.sent == sent && network_due_ns(&f->net) > f->now);
 }
 
 void fleet_step(struct fleet *f)
@@ -400,8 +455,7 @@ void fleet_step(struct fleet *f)
         deliver(f, &a);
         free(a.frame);
     } else {
-        advance(f);
-        tick_all(f);
+        pass_time(f);
     }
     thief_resumes(f);
     check_state(f);
@@ -428,6 +482,9 @@ void fleet_begin(struct fleet *f, const struct rounds *r, uint64_t seed)
     planted = r->planted;
     f->net.dice = &f->dice;
     f->trouble = 1u << dice_roll(&f->dice, TROUBLES);
+    turns_open(f);
+    sockets_open(f);
+    agent_outside_open(f);
     kernel_end_open(f);
     for (unsigned i = 0; i <= FLEET_AGENTS; i++)
         f->goes_on_ns[i] = UINT64_MAX;
@@ -455,7 +512,7 @@ void fleet_run(struct fleet *f, const struct rounds *r, uint64_t seed)
 void fleet_release(struct fleet *f)
 {
     for (unsigned i = 0; i < FLEET_AGENTS; i++)
-        if (f->agent[i].state != AGENT_OVER)
+        if (!f->agent[i].over)
             agent_end_crash(f, i);
     kernel_end_release(f);
     network_release(&f->net);
