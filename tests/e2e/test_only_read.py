@@ -10,7 +10,7 @@ import pytest
 from packages import needs
 
 MAKES = """
-import networkx, numpy, pandas, scipy.sparse, torch, warnings
+import collections.abc, enum, functools, networkx, numpy, pandas, pathlib, scipy.sparse, torch, warnings
 warnings.simplefilter("ignore")
 class Tagged(torch.Tensor):
     pass
@@ -34,6 +34,44 @@ tagged = torch.zeros(2).as_subclass(Tagged)
 tagged.note = ["new"]
 plus = numpy.vectorize(lambda x: x + 1, otypes=[float])
 plus([1])
+class Sums:
+    def __init__(self):
+        self.data = [1, 2]
+    @functools.cached_property
+    def total(self):
+        return sum(self.data), "sum"
+class Lazy:
+    @functools.cached_property
+    def one(self):
+        return 1
+    @functools.cached_property
+    def net(self):
+        return [0]
+class Summed(numpy.ndarray):
+    @functools.cached_property
+    def total(self):
+        return float(numpy.asarray(self).sum())
+@functools.singledispatch
+def area(x):
+    return 0
+@area.register
+def _(x: int):
+    return 1
+@area.register
+def _(x: collections.abc.Sized):
+    return 2
+class Folder(pathlib.PosixPath, enum.Enum):
+    A = "/a"
+    B = "/b"
+class Either(enum.Enum):
+    A = 1
+    @classmethod
+    def _missing_(cls, value):
+        cls._value2member_map_[value] = cls.A
+        return cls.A
+sums, lazy, summed = Sums(), [Lazy()], numpy.arange(3.0).view(Summed)
+cat = torch.distributions.Categorical(probs=torch.tensor([0.5, 0.5]))
+normal = torch.distributions.MultivariateNormal(torch.zeros(2), torch.eye(2))
 """
 # name: (how ranks read it, how home changes it, how a rank does, what a rank reads then, and what that is after home's change)
 VALUES = {
@@ -55,6 +93,15 @@ VALUES = {
     "negative": ("negative.sum(), str(negative)", "negative[0] = 4", "negative[0] = 5", "(negative[0].item(), negative.is_neg())", (4, True)),
     "channels": ("channels.dequantize()", "channels[0, 0] = 1.5", "channels[0, 0] = 0.5", "channels.dequantize().tolist()", [[1.5, 1], [1, 1]]),
     "tagged": ("tagged.sum()", "tagged.note.append(1)", "tagged.note.append(2)", "(tagged.note, type(tagged).__name__)", (["new", 1], "Tagged")),
+    "sums": ("sums.total", "sums.data.append(3)", "sums.data.append(4)", "(sums.data, sums.total)", ([1, 2, 3], (6, "sum"))),
+    "lazy": ("lazy[0].one", "lazy[0].net[0] += 1", "lazy[0].net[0] += 2", "lazy[0].net", [1]),
+    "summed": ("summed.total, summed.sum()", "summed[0] = 5", "summed[0] = 6", "(float(summed[0]), summed.total)", (5.0, 8.0)),
+    "area": ("area(3), area([1]), area(3.0)", "area.mark = 1", "area.mark = 2", "(area.mark, area(5), area({}))", (1, 1, 2)),
+    "Folder": ("str(pathlib.Path(Folder.A)), Folder.A.parts, hash(Folder.B), Folder.A < Folder.B", "Folder.mark = 1", "Folder.mark = 2",
+               "(Folder.mark, str(pathlib.Path(Folder.B)), hash(Folder.A) == hash(pathlib.Path('/a')))", (1, "/b", True)),
+    "Either": ("Either(7)", "Either.A.mark = 1", "Either.A.mark = 2", "Either(8).mark", 1),
+    "cat": ("cat.log_prob(torch.tensor(1)), cat.entropy()", "cat.probs[0] = 0.25", "cat.probs[0] = 0.75", "cat.probs.tolist()", [0.25, 0.5]),
+    "normal": ("normal.precision_matrix, normal.covariance_matrix", "normal.loc[0] = 4", "normal.loc[0] = 5", "normal.mean.tolist()", [4, 0]),
     "plus": ("plus([1, 2])", "plus.otypes = 'i'", "plus.otypes = 'f'", "plus([1]).dtype.kind", "i"),
 }
 
@@ -67,6 +114,7 @@ def test_reading_is_no_change_and_a_change_beside_a_cache_is_one(nb):
     reads, at_home, there, shown, wanted = zip(*VALUES.values())
     assert "tensors.py" not in nb.ok("%%distribute -n 2\n" + "\n".join(reads), limit=120).shown, "a warning of torch that comes from our line"
     nb.ok("\n".join(at_home))
+    nb.ok("\n".join(reads))
     seen = nb.ok("%%distribute -n 2 --gather\n[" + ", ".join(map(str, shown)) + "]", limit=60).value
     assert ast.literal_eval(seen) == [list(wanted)] * 2
     nb.ok("%%distribute -n 2 -r 1\n" + "\n".join(reads + there))

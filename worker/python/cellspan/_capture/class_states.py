@@ -11,7 +11,7 @@ import weakref
 
 from cloudpickle import cloudpickle
 
-from . import rebuild, reducers
+from . import caches, enums, rebuild, reducers
 from .fingerprints import fingerprint
 
 BY_ID, ID_OF = cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID, cloudpickle._DYNAMIC_CLASS_TRACKER_BY_CLASS
@@ -19,13 +19,39 @@ BY_ID, ID_OF = cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID, cloudpickle._DYNAMIC_CL
 
 class Comparing(reducers.GradPickler):
     """Pickles a class of the notebook, other than `whole`, as its id alone. classes: those that it met. A class or function of a module is its
-    name alone, also one of before the module was loaded again: that changes no value which has it."""
+    name alone, also one of before the module was loaded again: that changes no value which has it.
 
-    def __init__(self, *args, whole=None):
+    computed: for each object that may keep what it has computed, in order, the names of what it does keep (an enum with a `_missing_`: values).
+    before: the same list of the value as it came: what an object has computed since is left out."""
+
+    def __init__(self, *args, whole=None, before=None):
         super().__init__(*args)
-        self.classes, self._whole = [], whole
+        self.classes, self.computed, self._whole = [], [], whole
+        self._before, self._lazy = None if before is None else iter(before), {}
 
     def reducer_override(self, obj):
+        reduced = self._reduced(obj)
+        kind = type(obj)
+        if obj is self._whole and isinstance(reduced, tuple) and enums.is_enum(obj) and enums.may_note_values(obj):
+            return enums.without_noted(reduced, self._computed_since(enums.noted(reduced)))
+        lazy = self._lazy[kind] if kind in self._lazy else self._lazy.setdefault(kind, caches.lazy_names(kind))
+        if not lazy:
+            return reduced
+        kept = caches.kept(obj, lazy)
+        since = self._computed_since(kept)
+        left_out = {name: kept[name] for name in since if caches.is_only_computed(kind, name, kept[name])}
+        if not left_out:
+            return reduced
+        if reduced is NotImplemented:
+            reduce = self.dispatch_table.get(kind)
+            reduced = reduce(obj) if reduce is not None else obj.__reduce_ex__(5)
+        return caches.without_computed(kind, reduced, left_out)
+
+    def _computed_since(self, kept):
+        self.computed.append(frozenset(kept))
+        return () if self._before is None else self.computed[-1] - next(self._before, frozenset())
+
+    def _reduced(self, obj):
         name = "" if obj is self._whole else reducers.name_in_module(obj)
         if name:
             return str, (name,)
@@ -39,11 +65,11 @@ class Comparing(reducers.GradPickler):
         return str, (ID_OF[obj],)
 
 
-def pickled(value, user_ns, chunks, whole=None):
-    """(a value's reducers.Pickled, the classes in it)."""
+def pickled(value, user_ns, chunks, whole=None, before=None):
+    """(a value's reducers.Pickled, the classes in it, what objects in it have computed). before: as of Comparing."""
     made = []
-    found = reducers.Pickled(value, user_ns, chunks=chunks, make=lambda *args: made.append(Comparing(*args, whole=whole)) or made[0])
-    return found, made[0].classes if made else []
+    found = reducers.Pickled(value, user_ns, chunks=chunks, make=lambda *args: made.append(Comparing(*args, whole=whole, before=before)) or made[0])
+    return (found, made[0].classes, made[0].computed) if made else (found, [], [])
 
 
 class ClassStates:
@@ -51,7 +77,7 @@ class ClassStates:
 
     def __init__(self, user_ns, chunks):
         self._user_ns, self._chunks = user_ns, chunks
-        self._came = weakref.WeakKeyDictionary()  # class -> _state() when home sent it last
+        self._came = weakref.WeakKeyDictionary()  # class -> (what identifies its content, what objects in it had computed) when home sent it last
         rebuild.on_filled = self.came
 
     def came(self, classes):
@@ -59,15 +85,16 @@ class ClassStates:
         for cls in classes:
             if BY_ID.get(ID_OF.get(cls)) is cls:  # no copy that was made for a comparison
                 try:
-                    self._came[cls] = self._state(cls)[0]
+                    self._came[cls] = self._state(cls)[::2]
                 except Exception:  # noqa: BLE001 - the user's code pickles it
                     self._came.pop(cls, None)
 
-    def _state(self, cls):
-        """(what identifies the class's content without other classes in it, these); None in place of the first: it has large buffers."""
-        found, others = pickled(cls, self._user_ns, self._chunks(), whole=cls)
+    def _state(self, cls, before=None):
+        """(what identifies the class's content without other classes in it, these, what objects in it have computed); None in place of the first:
+        it has large buffers."""
+        found, others, computed = pickled(cls, self._user_ns, self._chunks(), whole=cls, before=before)
         digest, large = fingerprint(found, again=True)
-        return None if large else digest, others
+        return None if large else digest, others, computed
 
     def are_as_sent(self, classes, copies, pulled):
         """Are these classes, and those in them, as they came last? copies: {id of a class: a copy of it as a value's bundle has it}, for
@@ -78,9 +105,9 @@ class ClassStates:
             if cls in seen:
                 continue
             seen.add(cls)
-            state, others = self._state(cls)
+            came, before = self._came.get(cls, (None, None))
+            state, others, _ = self._state(cls, before)
             queue += others
-            came = self._came.get(cls)
             if came is not None and came == state:
                 continue
             if (came is None or pulled) and self._is_as_copy(cls, copies.get(ID_OF[cls])):
@@ -91,6 +118,7 @@ class ClassStates:
     def _is_as_copy(self, cls, copy):
         if copy is None:
             return False
-        (ours, _), (theirs, _) = (pickled(each, self._user_ns, self._chunks(), whole=each) for each in (cls, copy))
+        theirs, _, computed = pickled(copy, self._user_ns, self._chunks(), whole=copy)
+        ours = pickled(cls, self._user_ns, self._chunks(), whole=cls, before=computed)[0]
         (own, buffers), (digest, others) = fingerprint(ours, again=True), fingerprint(theirs, again=True)
         return own == digest and len(buffers) == len(others) and all(a.view()[0] == b.view()[0] for a, b in zip(buffers, others))

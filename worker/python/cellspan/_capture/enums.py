@@ -14,6 +14,7 @@ import copyreg
 import enum
 import functools
 import inspect
+import pathlib
 import pickle
 import types
 
@@ -25,6 +26,9 @@ OF_PYTHON = frozenset(
 )
 OF_MAKING = ("__new__", "__init__", "__new_member__", "_new_member_", "_use_args_")  # what makes members, in a class's own names
 OF_MEMBER = frozenset(("_value_", "_name_", "__objclass__", "_sort_order_", "__dict__", "_inverted_"))
+OF_PATH = {"_str", "_hash", "_pparts", "_cached_cparts"}  # what a path keeps of what it has computed
+if hasattr(pathlib.PurePath, "_raw_paths"):  # since Python 3.12, the other slots follow from this one
+    OF_PATH = {name for kind in pathlib.Path.__mro__ for name in vars(kind).get("__slots__", ()) if name != "_raw_paths"}
 FILLED = (list, dict, set, bytearray)  # data types whose objects get their content from __init__
 
 
@@ -119,7 +123,8 @@ def members_state(cls):
 
 def _attributes(member, slots):
     kind, found = type(member), {**vars(member), **in_slots(member, slots)}
-    return {name: value for name, value in sorted(found.items()) if name not in OF_MEMBER and not _is_computed(kind, name)}
+    left_out = OF_MEMBER if not isinstance(member, pathlib.PurePath) else OF_MEMBER | OF_PATH
+    return {name: value for name, value in sorted(found.items()) if name not in left_out and not _is_computed(kind, name)}
 
 
 def _is_computed(kind, name):
@@ -154,6 +159,23 @@ def reduce_member(member):
 
 
 RULES = {("enum", "Enum"): reduce_member}
+
+def may_note_values(cls):
+    """Has it a `_missing_` of the user's? That may note which member it gives for a value."""
+    return getattr(getattr(cls._missing_, "__func__", None), "__module__", None) != "enum"
+
+
+def noted(reduced):
+    """The values of _others() in the reduction of an enum, other than aliases."""
+    return [value for value, _, is_alias in reduced[1][4][3] if not is_alias]
+
+
+def without_noted(reduced, values):
+    """The reduction of an enum without these of its _others()."""
+    make, (enum_of, metaclass, name, bases, parts, *rest), *more = reduced
+    rows = [row for row in parts[3] if row[2] or row[0] not in values]
+    return (make, (enum_of, metaclass, name, bases, (*parts[:3], rows, *parts[4:]), *rest), *more)
+
 
 # ---- the side that loads ------------------------------------------------------------------------------------------
 

@@ -103,12 +103,13 @@ class Kept:
 
 class Arrived:
     """The fingerprint of a value of which parts are on this rank's GPU. size: bytes of its pickle; digest: as of fingerprint(); large:
-    for each large buffer its digest, or None for one in host memory, which is compared with the bundle."""
+    for each large buffer its digest, or None for one in host memory, which is compared with the bundle; computed: as of
+    class_states.pickled()."""
 
-    __slots__ = ("size", "digest", "large")
+    __slots__ = ("size", "digest", "large", "computed")
 
-    def __init__(self, pickled):
-        self.size = pickled.chunks.size
+    def __init__(self, pickled, computed):
+        self.size, self.computed = pickled.chunks.size, computed
         self.digest, buffers = fingerprint(pickled, again=True)
         self.large = [buffer.digest() if is_on_device(buffer) else None for buffer in buffers]
 
@@ -205,9 +206,9 @@ class Origins:
 
     def _add_arrival(self, found, name, value):
         try:
-            pickled, _ = class_states.pickled(value, self.user_ns, _Chunks(BODY_MAX))
+            pickled, _, computed = class_states.pickled(value, self.user_ns, _Chunks(BODY_MAX))
             if any(map(is_on_device, pickled.storages)):
-                found[name] = Arrived(pickled)
+                found[name] = Arrived(pickled, computed)
         except TooSlow:
             raise
         except BaseException:  # noqa: BLE001, S110 - the user's code pickles it
@@ -391,9 +392,9 @@ class Origins:
 
     def _is_same(self, name, origin, loaded):
         with contextlib.nullcontext() if origin.pulled else arrays.as_they_came():
-            size, digest, large, copies = self._as_home_sent(name, origin, loaded)
+            size, digest, large, copies, computed = self._as_home_sent(name, origin, loaded)
             try:
-                ours, classes = class_states.pickled(self.user_ns[name], self.user_ns, _Chunks(2 * size + MORE))
+                ours, classes, _ = class_states.pickled(self.user_ns[name], self.user_ns, _Chunks(2 * size + MORE), before=computed)
             except _Longer:
                 return False
         own, buffers = fingerprint(ours, again=True)
@@ -401,22 +402,22 @@ class Origins:
         return same and all(map(_equal, buffers, large)) and self._classes.are_as_sent(classes, copies, origin.pulled)
 
     def _as_home_sent(self, name, origin, loaded):
-        """(bytes of the pickle, its digest, [a large buffer, or the digest of one that is on a GPU], {id of a class: its copy}) of the value
-        that home sent."""
+        """(bytes of the pickle, its digest, [a large buffer, or the digest of one that is on a GPU], {id of a class: its copy},
+        what objects in it had computed) of the value that home sent."""
         arrived, kept = origin.arrived, origin.kept
         if arrived and arrived.is_complete():
-            return arrived.size, arrived.digest, arrived.large, {}
+            return arrived.size, arrived.digest, arrived.large, {}, arrived.computed
         if id(kept) not in loaded:
             made, held = [], []
             with rebuild.holding(held):
                 values = kept.unpack(self.user_ns, lambda body, buffers: made.append(_Again(body, buffers)) or made[0].load())
             loaded[id(kept)] = values, made[0].twins, held
         values, copies, _ = loaded[id(kept)]
-        theirs, _ = class_states.pickled(values[name], self.user_ns, _Chunks(BODY_MAX))
+        theirs, _, computed = class_states.pickled(values[name], self.user_ns, _Chunks(BODY_MAX))
         digest, large = fingerprint(theirs, again=True)
         if arrived and len(arrived.large) == len(large):
             large = [there or here for there, here in zip(arrived.large, large)]
-        return theirs.chunks.size, digest, large, copies
+        return theirs.chunks.size, digest, large, copies, computed
 
 
 class _Reaching(reducers.GradPickler):

@@ -23,7 +23,7 @@ import weakref
 import cloudpickle
 
 from .._base.errors import is_a
-from . import arrays, by_name, by_type, enums, foreign, rebuild, sources, tensors
+from . import arrays, by_name, by_type, caches, enums, foreign, rebuild, sources, tensors
 
 IN_BAND = 4096  # bytes; smaller buffers stay in the pickle
 PLAIN = frozenset((type(None), bool, int, float))  # types whose values need no reducers; also short texts
@@ -241,7 +241,7 @@ class Pickler(cloudpickle.Pickler, Found):
         shell = sys.modules.get("IPython.core.interactiveshell")
         self._shell = getattr(shell, "InteractiveShell", ())
         self._limit, self._copied = chunks.limit, 0  # bytes
-        self._rules = {}  # {class: its rule_of()}
+        self._rules, self._in_place = {}, {}  # {class: its rule_of()}; {id of an object: what is sent in its place}
 
     def reducer_override(self, obj):
         kind = type(obj)
@@ -331,6 +331,7 @@ class Pickler(cloudpickle.Pickler, Found):
             imports = self._note_reads(function)
         else:
             self.by_value.append(function)
+            self._in_place.update(caches.of_dispatch(function) if function.__globals__ is functools.__dict__ else ())
         slots = {
             "__name__": function.__name__,
             "__qualname__": function.__qualname__,
@@ -379,7 +380,7 @@ class Pickler(cloudpickle.Pickler, Found):
             value = cell.cell_contents
         except ValueError:
             return rebuild.make_cell, ()
-        return rebuild.make_cell, (), (value,), None, None, rebuild.set_cell
+        return rebuild.make_cell, (), (self._in_place.get(id(cell), value),), None, None, rebuild.set_cell
 
     def _reduce_module(self, module):
         if not is_importable(module):
@@ -424,7 +425,7 @@ class Pickler(cloudpickle.Pickler, Found):
         return rebuild.make_weak_set, (list(weak),)
 
     def _reduce_weak_dict(self, weak):
-        return rebuild.make_weak_dict, (type(weak), dict(weak))
+        return rebuild.make_weak_dict, (type(weak), dict(() if id(weak) in self._in_place else weak))
 
     def _reduce_file(self, file):
         for name in ("stdout", "stderr"):
