@@ -375,7 +375,8 @@ def test_a_setting_runs_them_in_their_subshell(fresh):
 def test_comm_messages_do_not_disturb_plots(nb, sub):
     """While cells of the main shell draw, messages of a slider that redraws come with a subshell_id, as JupyterLab sends them."""
     comm = opened(nb, sub)
-    nb.ok("%matplotlib inline\nimport matplotlib.pyplot as plt\n"
+    nb.ok("%matplotlib inline\nimport matplotlib.pyplot as plt\nplt.rcParams['figure.figsize'] = 1, 1  # drawn sixty times\n"
+          "%config InlineBackend.print_figure_kwargs = {'bbox_inches': None}  # else each is drawn twice\n"
           "def redraw(m):\n    plt.figure(); plt.plot([0, 1]); plt.title('comm'); plt.close()\n"
           f"comm.get_comm_manager().comms['{comm}'].on_msg(redraw)")
     for turn in range(20):
