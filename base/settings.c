@@ -135,6 +135,11 @@ const struct setting_row setting_rows[N_SETTINGS] = {
                                    "how long ranks keep GPUs that others could use while no cell runs; off: for ever",
                                    .standard = "off", .kind = SETTING_SECONDS, .least = 0,
                                    .most = 30 * DAY, .words = { "off" }, .on_hub = "15m" },
+    [SETTING_GPU_IDLE] = { "CELLSPAN_GPU_IDLE",
+                           "what becomes of ranks that have kept GPUs for that long: they end, are parked in the machine's memory, or keep them",
+                           .standard = "end", .kind = SETTING_CHOICE,
+                           /* enum gpu_idle, in its order */
+                           .words = { "end", "park", "keep", "park-or-keep" } },
     [SETTING_GPU_QUOTA] = { "CELLSPAN_GPU_QUOTA",
                             "how many GPUs of a machine all notebooks of one user may hold together; off: any number",
                             .standard = "off", .kind = SETTING_NUMBER, .least = 1, .most = 4096,

@@ -44,6 +44,7 @@ enum setting {
     SETTING_SLURM_TIMEOUT,
     SETTING_GPU_LEASES,
     SETTING_GPU_IDLE_RELEASE,
+    SETTING_GPU_IDLE,
     SETTING_GPU_QUOTA,
     SETTING_NVML_LIBRARY,
     SETTING_CUDA_LIBRARY,
@@ -65,6 +66,9 @@ enum setting_kind {
 enum install { INSTALL_AUTO, INSTALL_NEVER };
 /* The words of SETTING_RELAY, in their order. */
 enum relay { RELAY_AUTO, RELAY_NEVER };
+
+/* The words of SETTING_GPU_IDLE, in their order. */
+enum gpu_idle { GPU_IDLE_END, GPU_IDLE_PARK, GPU_IDLE_KEEP, GPU_IDLE_PARK_OR_KEEP };
 
 struct setting_row {
     const char *name;

@@ -165,12 +165,15 @@ static void sum_rows(struct ps_sum *s, json_t *rows, unsigned gpus)
         const char *state = json_string_value(json_object_get(row, "state"));
         const char *gpu = json_string_value(json_object_get(row, "gpu"));
         const json_int_t pid = json_integer_value(json_object_get(row, "pid"));
+        const bool parked = state && strcmp(state, "parked") == 0;
 
         s->ranks++;
         s->busy += state && strcmp(state, "running") == 0;
+        s->parked += parked;
         s->memory += (uint64_t)json_integer_value(json_object_get(row, "memory"));
-        s->gpus += !gpu && pid > 0 ? gpus : 0;
-        for (const char *g = gpu; g && *g; g = strchr(g, ',') ? strchr(g, ',') + 1 : "")
+        s->gpus += !gpu && pid > 0 && !parked ? gpus : 0;
+        for (const char *g = parked ? NULL : gpu; g && *g;
+             g = strchr(g, ',') ? strchr(g, ',') + 1 : "")
             s->gpus++;
     }
 }
@@ -228,6 +231,10 @@ static void print_row(const struct running_kernel *k, const struct overview *o, 
     ps_table_sum(&s, o->content);
     if (s.busy)
         snprintf(ranks, sizeof ranks, "%u (%u busy)", s.ranks, s.busy);
+    else if (s.parked == s.ranks && s.ranks)
+        snprintf(ranks, sizeof ranks, "%u (parked)", s.ranks);
+    else if (s.parked)
+        snprintf(ranks, sizeof ranks, "%u (%u parked)", s.ranks, s.parked);
     else
         snprintf(ranks, sizeof ranks, "%u", s.ranks);
     printf("%-8ld ", (long)k->pid);

@@ -13,7 +13,7 @@ bool ps_table_memory(long pid, bool quick, uint64_t *bytes);
 void ps_table_complete(json_t *said, bool quick);
 
 struct ps_sum {
-    unsigned ranks, busy, gpus;
+    unsigned ranks, busy, parked, gpus;
     uint64_t memory; /* bytes */
 };
 

@@ -3,7 +3,7 @@
 noinst_LIBRARIES += kernel/libkernel.a
 kernel_libkernel_a_SOURCES = \
 	kernel/group/group.h kernel/group/place.h kernel/group/vars_plan.h kernel/group/group.c \
-	kernel/group/ledger.c kernel/group/place.c kernel/group/vars_plan.c \
+	kernel/group/ledger.c kernel/group/parking.h kernel/group/parking.c kernel/group/place.c kernel/group/vars_plan.c \
 	kernel/comms/comms.h kernel/comms/private.h kernel/comms/comms.c kernel/comms/text.c kernel/comms/updates.c kernel/comms/widget_state.c \
 	kernel/notebook/cell_ops.h kernel/notebook/notebook.h \
 	kernel/notebook/comm_output.c kernel/notebook/comm_routes.c \
@@ -12,12 +12,12 @@ kernel_libkernel_a_SOURCES = \
 	kernel/notebook/finds.c kernel/notebook/question.c kernel/notebook/queue.c kernel/notebook/send.c \
 	kernel/notebook/subshell_text.c kernel/notebook/subshells.c \
 	kernel/cell/cell.h kernel/cell/cell_before.h kernel/cell/cell_nodes.h kernel/cell/cell_runs.h kernel/cell/cell_stops.h \
-	kernel/cell/error_text.h kernel/cell/idle_release.h kernel/cell/live_status.h kernel/cell/meeting.h kernel/cell/notices.h kernel/cell/prompts.h kernel/cell/slow_answers.h \
+	kernel/cell/error_text.h kernel/cell/idle_release.h kernel/cell/live_status.h kernel/cell/meeting.h kernel/cell/notices.h kernel/cell/park.h kernel/cell/prompts.h kernel/cell/slow_answers.h \
 	kernel/cell/bind_home.c kernel/cell/broadcast.c kernel/cell/capture.c kernel/cell/cell.c \
 	kernel/cell/cell_output.c kernel/cell/display_order.h kernel/cell/display_order.c kernel/cell/cell_panel.h kernel/cell/cell_panel.c kernel/cell/cell_clears.h kernel/cell/cell_clears.c kernel/cell/compare.c kernel/cell/cut_ranks.c kernel/cell/terminate_ranks.c \
 	kernel/cell/away_nodes.c kernel/cell/engine_of_cell.c kernel/cell/error_hints.c kernel/cell/error_text.c kernel/cell/expand.c kernel/cell/cell_end.c kernel/cell/follow.c kernel/cell/exchange.c \
 	kernel/cell/idle_release.c kernel/cell/live_status.c kernel/cell/meeting.c kernel/cell/notices.c kernel/cell/slow_answers.c kernel/cell/group_nodes.c kernel/cell/node_errors.c \
-	kernel/cell/node_gpus.c kernel/cell/prepare.c kernel/cell/prompts.c kernel/cell/rank_events.c kernel/cell/rank_usage.c kernel/cell/gpu_memory.c \
+	kernel/cell/node_gpus.c kernel/cell/park.c kernel/cell/prepare.c kernel/cell/prompts.c kernel/cell/rank_events.c kernel/cell/rank_usage.c kernel/cell/gpu_memory.c \
 	kernel/cell/node_addresses.c kernel/cell/run_cell.c kernel/cell/start_ranks.c kernel/cell/stop_cell.c kernel/cell/world_env.c \
 	kernel/ranks/check.h kernel/ranks/ranks.h kernel/ranks/check.c kernel/ranks/check_answers.c kernel/ranks/check_facts.c \
 	kernel/ranks/check_report.c kernel/ranks/collectives.c kernel/ranks/debug_rank.c kernel/ranks/hang.c kernel/ranks/rank_code.c kernel/ranks/rank_logs.c kernel/ranks/rank_table.c kernel/ranks/stopped_ranks.c kernel/ranks/where.c \
@@ -33,7 +33,7 @@ cellspan_kernel_LDADD = kernel/libkernel.a kernel/engines/libengines.a kernel/ag
 check_PROGRAMS += tests/unit/kernel/group.t tests/unit/kernel/cell.t tests/unit/kernel/troubles.t tests/unit/kernel/late.t tests/unit/kernel/memory.t \
 	tests/unit/kernel/engines.t tests/unit/kernel/engines_again.t tests/unit/kernel/place.t tests/unit/kernel/status.t tests/unit/kernel/where.t tests/unit/kernel/hang.t tests/unit/kernel/hang_calls.t \
 	tests/unit/kernel/check.t tests/unit/kernel/broadcast.t tests/unit/kernel/finds.t tests/unit/kernel/question.t tests/unit/kernel/exchange.t tests/unit/kernel/calls.t tests/unit/kernel/immediate.t tests/unit/kernel/at_once.t tests/unit/kernel/at_once_ends.t tests/unit/kernel/awaited.t tests/unit/kernel/prompts.t \
-	tests/unit/kernel/lost.t tests/unit/kernel/away.t tests/unit/kernel/gpu_memory.t tests/unit/kernel/comms.t tests/unit/kernel/widgets.t tests/unit/kernel/subshells.t tests/unit/kernel/notices.t tests/unit/kernel/idle_release.t
+	tests/unit/kernel/lost.t tests/unit/kernel/away.t tests/unit/kernel/gpu_memory.t tests/unit/kernel/comms.t tests/unit/kernel/widgets.t tests/unit/kernel/subshells.t tests/unit/kernel/notices.t tests/unit/kernel/idle_release.t tests/unit/kernel/park.t tests/unit/kernel/parking.t
 kernel_test_libs = kernel/libkernel.a kernel/jupyter/libjupyter.a kernel/debug/libdebug.a kernel/merge/libmerge.a kernel/status/libstatus.a \
 	magics/libmagics.a protocol/libprotocol.a base/libbase.a $(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 tests_unit_kernel_group_t_SOURCES = tests/unit/kernel/group.c
@@ -89,6 +89,10 @@ tests_unit_kernel_comms_t_SOURCES = tests/unit/kernel/comms.c
 tests_unit_kernel_comms_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_widgets_t_SOURCES = tests/unit/kernel/widgets.c $(kernel_double)
 tests_unit_kernel_widgets_t_LDADD = $(kernel_test_libs)
+tests_unit_kernel_park_t_SOURCES = tests/unit/kernel/park.c $(kernel_double)
+tests_unit_kernel_park_t_LDADD = $(kernel_test_libs)
+tests_unit_kernel_parking_t_SOURCES = tests/unit/kernel/parking.c
+tests_unit_kernel_parking_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_idle_release_t_SOURCES = tests/unit/kernel/idle_release.c $(kernel_double)
 tests_unit_kernel_idle_release_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_notices_t_SOURCES = tests/unit/kernel/notices.c $(kernel_double)

@@ -113,9 +113,10 @@ struct cell_fault {
 /* engine_of_cell.c */
 enum cell_engine_wait {
     CELL_WAITS_NOT,
-    CELL_WAITS_FOR_NODES, /* of the engine */
-    CELL_WAITS_FOR_ROOM,  /* a node acknowledges too little; a line has said so */
-    CELL_WAITS_FOR_ENDS,  /* of ranks that were idle for too long, and have their GPUs still */
+    CELL_WAITS_FOR_NODES,  /* of the engine */
+    CELL_WAITS_FOR_ROOM,   /* a node acknowledges too little; a line has said so */
+    CELL_WAITS_FOR_ENDS,   /* of ranks that were idle for too long, and have their GPUs still */
+    CELL_WAITS_FOR_PARKED, /* ranks, which are coming back to their GPUs, or leaving them */
 };
 
 struct cell_engine {

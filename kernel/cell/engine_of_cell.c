@@ -366,6 +366,17 @@ static bool waits_for_ends(struct cell *c)
     return holds;
 }
 
+/* Ranks that were idle have left their GPUs, or are leaving them. */
+static bool waits_for_parked(struct cell *c)
+{
+    const bool waits = c->engine.waits == CELL_WAITS_FOR_PARKED;
+    const bool more = idle_release_brings_back(c, waits);
+
+    if (more || waits)
+        c->engine.waits = more ? CELL_WAITS_FOR_PARKED : CELL_WAITS_NOT;
+    return more;
+}
+
 /* What a cell sends is kept until its nodes acknowledge it, so while much is kept for one of them,
  * as when its connection is interrupted, no cell begins there. */
 static bool waits_for_room(struct cell *c)
@@ -439,7 +450,7 @@ static enum cell_outcome engine_poll(struct cell *c)
         c->engine.waits = CELL_WAITS_NOT;
         output_flush(c); /* the engine's messages are shown before the ranks' output */
     }
-    if (waits_for_ends(c) || waits_for_room(c))
+    if (waits_for_ends(c) || waits_for_parked(c) || waits_for_room(c))
         return CELL_STAYS;
     if (!c->engine.here)
         settle(c->nb);

@@ -8,21 +8,36 @@
 
 #include "base/log.h"
 #include "kernel/cell/cell_stops.h"
+#include "kernel/cell/park.h"
 
 struct idle_release {
     uint64_t after_ns; /* 0: never */
     uint64_t since_ns; /* no cell runs, and no rank has sent anything; 0: a cell runs */
     bool ended;        /* the ranks were told to end since */
     bool ending;       /* some of them have not ended yet */
+    bool park, keep;
+    struct park *parked; /* owned */
 };
 
-struct idle_release *idle_release_create(uint64_t after_ns)
+struct idle_release *idle_release_create(struct notebook *nb, uint64_t after_ns, bool park,
+                                         bool keep)
 {
     struct idle_release *idle = calloc(1, sizeof *idle);
 
+    if (!idle)
+        return NULL;
+    *idle = (struct idle_release){ .after_ns = after_ns, .park = park, .keep = keep };
+    if ((idle->parked = park_create(nb)))
+        return idle;
+    free(idle);
+    return NULL;
+}
+
+void idle_release_destroy(struct idle_release *idle)
+{
     if (idle)
-        idle->after_ns = after_ns;
-    return idle;
+        park_destroy(idle->parked);
+    free(idle);
 }
 
 /* A cell at home counts as well: its user is there, and may need the ranks next. */
@@ -47,7 +62,10 @@ uint64_t idle_release_idle(const struct notebook *nb, uint64_t now)
 uint64_t idle_release_due(const struct notebook *nb)
 {
     const struct idle_release *idle = nb->ends.idle;
+    const uint64_t due = park_due(idle->parked);
 
+    if (due != NEVER)
+        return due;
     return idle->after_ns && idle->since_ns && !idle->ended && nb->group->gpus &&
                    group_shares_gpus(nb->group)
                ? idle->since_ns + idle->after_ns
@@ -72,40 +90,213 @@ static void write_time(char *out, size_t size, uint64_t ns)
         snprintf(out, size, "%.4g h", s / 3600);
 }
 
-static void tell(struct notebook *nb, const struct ranks *which)
+enum said { SAID_ENDED, SAID_PARKED, SAID_KEPT };
+
+/* why: they can't be parked; "": nobody wanted that, or they are. */
+static int add_line(const struct notebook *nb, const struct ranks *which, enum said said,
+                    const char *why, struct buf *line)
 {
-    const struct request *parent = nb->rank_parent ? nb->rank_parent : nb->home.parent;
-    const unsigned gpus = nb->group->gpus * ranks_count(which);
-    const bool one = ranks_count(which) == 1;
-    struct buf who = BUF_INIT, line = BUF_INIT;
+    const unsigned n = ranks_count(which), gpus = nb->group->gpus * n;
+    const char *cards = gpus == 1 ? "GPU" : "GPUs", *are = gpus == 1 ? "is" : "are";
+    struct buf who = BUF_INIT;
     char time[32];
+    int rc = ranks_format_words(which, &who);
 
     write_time(time, sizeof time, nb->ends.idle->after_ns);
-    if (ranks_format_words(which, &who) == 0 &&
-        buf_addf(&line,
-                 "cellspan: no cell has run for %s, so %s %s ended, and %u GPU%s %s free for "
-                 "others (CELLSPAN_GPU_IDLE_RELEASE). The next cell on ranks starts new ones, "
-                 "without these ranks' variables\n",
-                 time, who.p, one ? "has" : "have", gpus, gpus == 1 ? "" : "s",
-                 gpus == 1 ? "is" : "are") == 0)
-        publish_stream(nb, parent, 2, buf_slice(&line));
+    if (rc == 0)
+        rc = buf_addf(line, "cellspan: no cell has run for %s, ", time);
+    if (rc == 0 && why[0])
+        rc = buf_addf(line, "and %s can't be parked (%s), ", who.p, why);
+    if (rc == 0 && said == SAID_ENDED)
+        rc = buf_addf(line,
+                      "so %s %s ended, and %u %s %s free for others (CELLSPAN_GPU_IDLE_RELEASE). "
+                      "The next cell on ranks starts new ones, without these ranks' variables\n",
+                      who.p, n == 1 ? "has" : "have", gpus, cards, are);
+    else if (rc == 0 && said == SAID_PARKED)
+        rc = buf_addf(line,
+                      "so %s %s parked: %s %u %s %s free for others; the next cell on ranks brings "
+                      "%s back (CELLSPAN_GPU_IDLE)\n",
+                      who.p, n == 1 ? "is" : "are", n == 1 ? "its" : "their", gpus, cards, are,
+                      n == 1 ? "it" : "them");
+    else if (rc == 0)
+        rc = buf_addf(line, "so %s %s %u %s (CELLSPAN_GPU_IDLE)\n",
+                      n == 1 ? "it keeps" : "they keep", n == 1 ? "its" : "their", gpus, cards);
     buf_release(&who);
+    return rc;
+}
+
+static void tell(struct notebook *nb, const struct ranks *which, enum said said, const char *why)
+{
+    const struct request *parent = nb->rank_parent ? nb->rank_parent : nb->home.parent;
+    struct buf line = BUF_INIT;
+
+    if (ranks_count(which) && add_line(nb, which, said, why, &line) == 0)
+        publish_stream(nb, parent, 2, buf_slice(&line));
     buf_release(&line);
 }
 
-static void end_ranks(struct notebook *nb)
+static void end_ranks(struct notebook *nb, const struct ranks *which, const char *why)
+{
+    if (!ranks_count(which))
+        return;
+    log_info("ranks", "%u idle ranks are ended", ranks_count(which));
+    tell(nb, which, SAID_ENDED, why);
+    nb->ends.idle->ending = true;
+    stop_signal_ranks(nb, nb->group, which, SIGTERM, STOP_GRACE_MS);
+}
+
+/* ---- ranks that are parked ---- */
+
+/* Sorts the ranks of the move that live still; those in `lost` can't go on. */
+static int sort(const struct notebook *nb, const struct park_outcome *o, struct ranks *moved,
+                struct ranks *stayed, struct ranks *lost)
+{
+    int rc = 0;
+
+    RANKS_EACH (k, &o->all)
+        if (rc == 0 && rank_alive(&nb->group->rank[k]))
+            rc = ranks_add(ranks_has(&o->lost, (unsigned)k)    ? lost
+                           : ranks_has(&o->moved, (unsigned)k) ? moved
+                                                               : stayed,
+                           (unsigned)k);
+    return rc;
+}
+
+/* They have left their GPUs, or can't. */
+static void have_left(struct notebook *nb, const struct park_outcome *o)
+{
+    struct ranks moved = RANKS_INIT, stayed = RANKS_INIT, lost = RANKS_INIT;
+
+    if (sort(nb, o, &moved, &stayed, &lost) < 0)
+        log_warn("ranks", "out of memory: idle ranks keep their GPUs");
+    tell(nb, &moved, SAID_PARKED, "");
+    end_ranks(nb, &lost, o->why);
+    if (nb->ends.idle->keep)
+        tell(nb, &stayed, SAID_KEPT, o->why);
+    else
+        end_ranks(nb, &stayed, o->why);
+    ranks_release(&moved);
+    ranks_release(&stayed);
+    ranks_release(&lost);
+}
+
+/* A cell that needs all of them can't run. */
+static void fail_to_return(struct cell *c, const struct park_outcome *o, const struct ranks *stayed,
+                           const struct ranks *lost)
+{
+    const bool one = ranks_count(ranks_count(lost) ? lost : stayed) == 1;
+    const char *their = one ? "its" : "their", *them = one ? "it" : "them";
+    struct buf who = BUF_INIT;
+
+    if (ranks_format_words(ranks_count(lost) ? lost : stayed, &who) < 0)
+        cell_fail(c, "RuntimeError", "out of memory");
+    else if (ranks_count(lost))
+        cell_fail(c, "RankDied",
+                  "%s could not come back to the GPUs (%s), and %s ended: %s variables are lost. "
+                  "The next cell starts %s anew",
+                  who.p, o->why, one ? "has" : "have", their, them);
+    else
+        cell_fail(c, o->held ? "UsageError" : "RuntimeError",
+                  "%s. So %s %s parked, with %s variables: run the cell again later, or with "
+                  "--fresh, which ends %s and starts new ranks",
+                  o->why, who.p, one ? "stays" : "stay", their, them);
+    buf_release(&who);
+}
+
+/* c: the cell that needs them; NULL: none does. What could not be restored is gone, and its process
+ * can only be killed. */
+static void have_returned(struct notebook *nb, struct cell *c, const struct park_outcome *o)
+{
+    struct ranks moved = RANKS_INIT, stayed = RANKS_INIT, lost = RANKS_INIT;
+    const int rc = sort(nb, o, &moved, &stayed, &lost);
+
+    if (ranks_count(&lost))
+        stop_signal_ranks(nb, nb->group, &lost, SIGKILL, 0);
+    if (c && rc < 0)
+        cell_fail(c, "RuntimeError", "out of memory");
+    else if (c && (ranks_count(&lost) || ranks_count(&stayed)))
+        fail_to_return(c, o, &stayed, &lost);
+    nb->ends.idle->ended = false;
+    nb->ends.idle->since_ns = 0; /* the time begins anew */
+    ranks_release(&moved);
+    ranks_release(&stayed);
+    ranks_release(&lost);
+}
+
+static void settle(struct notebook *nb, struct cell *c)
+{
+    const struct park_outcome *o = park_over(nb->ends.idle->parked);
+
+    if (o && o->back)
+        have_returned(nb, c, o);
+    else if (o)
+        have_left(nb, o);
+}
+
+static bool needs_group(const struct cell *c)
+{
+    return !c->from.overlaps && !(cell_own_group(c) && (c->engine.here || c->plan.no_gpu));
+}
+
+bool idle_release_brings_back(struct cell *c, bool waits)
+{
+    struct notebook *nb = c->nb;
+    struct park *p = nb->ends.idle->parked;
+
+    settle(nb, waits ? c : NULL);
+    if (c->bad)
+        return true;
+    if (!needs_group(c) || (!park_interrupt(p) && !park_some_away(p)))
+        return false;
+    if (!waits)
+        output_news(c, "parked ranks come back to their GPUs");
+    idle_release_wake(nb);
+    settle(nb, c); /* perhaps nobody could be told */
+    return true;
+}
+
+void idle_release_wake(struct notebook *nb)
+{
+    struct park *p = nb->ends.idle->parked;
+
+    if (!park_interrupt(p) && park_some_away(p))
+        park_return(p);
+}
+
+bool idle_release_on_probed(struct notebook *nb, const struct rank *r, const struct span *m)
+{
+    return park_on_probed(nb->ends.idle->parked, r, m);
+}
+
+void idle_release_on_parked(struct notebook *nb, unsigned node, const struct span *m)
+{
+    park_on_parked(nb->ends.idle->parked, node, m);
+}
+
+/* ---- when ---- */
+
+/* Those that live and are not parked yet. */
+static int find_idle(const struct notebook *nb, struct ranks *which)
+{
+    if (group_living(nb->group, which) < 0)
+        return -1;
+    for (unsigned k = 0; k < nb->group->size; k++)
+        if (nb->group->rank[k].parking != PARKING_NOT)
+            ranks_remove(which, k);
+    return 0;
+}
+
+static void release(struct notebook *nb, uint64_t now)
 {
     struct ranks which = RANKS_INIT;
 
     nb->ends.idle->ended = true;
-    if (group_living(nb->group, &which) < 0) {
+    if (find_idle(nb, &which) < 0)
         log_warn("ranks", "out of memory: idle ranks keep their GPUs");
-    } else if (ranks_count(&which)) {
-        log_info("ranks", "%u idle ranks are ended", ranks_count(&which));
-        tell(nb, &which);
-        nb->ends.idle->ending = true;
-        stop_signal_ranks(nb, nb->group, &which, SIGTERM, STOP_GRACE_MS);
-    }
+    else if (nb->ends.idle->park && ranks_count(&which))
+        park_begin(nb->ends.idle->parked, &which, now);
+    else
+        end_ranks(nb, &which, "");
     ranks_release(&which);
 }
 
@@ -113,6 +304,9 @@ void idle_release_update(struct notebook *nb, uint64_t now)
 {
     struct idle_release *idle = nb->ends.idle;
 
+    park_tick(idle->parked, now);
+    if (!nb->cells) /* else the cell that waits takes it */
+        settle(nb, NULL);
     idle->ending = idle_release_holds(nb);
     if (is_busy(nb)) {
         idle->since_ns = 0;
@@ -120,6 +314,8 @@ void idle_release_update(struct notebook *nb, uint64_t now)
     } else if (!idle->since_ns) {
         idle->since_ns = now;
     } else if (now >= idle_release_due(nb)) {
-        end_ranks(nb);
+        release(nb, now);
     }
+    if (!nb->cells)
+        settle(nb, NULL);
 }

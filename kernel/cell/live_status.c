@@ -233,7 +233,10 @@ static void describe_preparation(const struct cell *c, char *text, size_t size,
     bool all;
 
     if (c->engine.waits || !c->n) {
-        snprintf(text, size, c->engine.waits ? "waiting for machines" : "preparing");
+        snprintf(text, size,
+                 c->engine.waits == CELL_WAITS_FOR_PARKED ? "waiting for parked ranks"
+                 : c->engine.waits                        ? "waiting for machines"
+                                                          : "preparing");
     } else if (!some_are_up(c, &all)) {
         snprintf(text, size, c->nb->home.warmed ? "importing torch" : "starting Python");
     } else if (!all) {

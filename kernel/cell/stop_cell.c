@@ -246,6 +246,8 @@ static void interrupt_idle(struct cell *c)
         cell_fail(c, "KeyboardInterrupt",
                   "the cell waited for a machine of %s that is slow to take what was sent to it",
                   c->nb->group->on);
+    else if (c->engine.waits == CELL_WAITS_FOR_PARKED)
+        cell_fail(c, "KeyboardInterrupt", "the cell waited for parked ranks to come back");
     else if (c->now.step->phase == CELL_AFTER)
         cell_fail(c, "KeyboardInterrupt", "what the ranks answered was on its way home");
     else if (ends)

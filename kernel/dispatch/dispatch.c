@@ -256,8 +256,11 @@ static void take_debug(struct notebook *nb, struct request *r)
 
 static void take_comm(struct notebook *nb, struct request *r)
 {
-    if (comm_routes_take(nb, r))
+    if (comm_routes_take(nb, r)) {
+        if (nb->comms.unanswered) /* a rank's callback may use its GPUs */
+            idle_release_wake(nb);
         return;
+    }
     if (!notebook_subshell(nb, r) && !home_takes_comms(nb))
         queue_add(&nb->queue, r);
     else
@@ -355,6 +358,13 @@ static void take_usage(struct notebook *nb, unsigned node, const struct span *m)
     immediate_tick(nb);
 }
 
+/* Ranks may have to save what they have on their GPUs. */
+static void take_notice(struct notebook *nb, unsigned node, const struct span *m)
+{
+    notices_take(nb, node, m);
+    idle_release_wake(nb);
+}
+
 static void message_for_cell(struct cell *c, unsigned node, const struct span *m)
 {
     if (m->kind == SPAN_LOGS)
@@ -384,7 +394,9 @@ void dispatch_message(struct notebook *nb, unsigned node, uint32_t worker, const
     else if (m->kind == SPAN_GPUS)
         node_gpus_on_gpus(nb, node, m);
     else if (m->kind == SPAN_NOTICE)
-        notices_take(nb, node, m);
+        take_notice(nb, node, m);
+    else if (m->kind == SPAN_PARK)
+        idle_release_on_parked(nb, node, m);
     else if ((c = cell_find(nb, m->cell)))
         message_for_cell(c, node, m);
     else if (m->kind == SPAN_LOGS)
@@ -513,7 +525,8 @@ struct notebook *dispatch_create(const struct cell_ops *ops, const struct dispat
     nb->config.cells.on = strdup(config->cells.on ? config->cells.on : "");
     nb->home.subshells.comms = config->subshell_comms;
     nb->config.hang_notice_ns = config->hang_notice_ns;
-    nb->ends.idle = idle_release_create(config->gpu_idle_ns);
+    nb->ends.idle = idle_release_create(nb, config->gpu_idle_ns, config->gpu_park,
+                                        config->gpu_keep);
     if ((nb->group = group_create("default", err))) {
         nb->group->quota = config->gpu_quota;
         nb->group->quota_place = config->gpu_quota_place ? config->gpu_quota_place : "";
@@ -558,7 +571,7 @@ void dispatch_destroy(struct notebook *nb)
     output_limit_destroy(nb->output_limit);
     pace_destroy(nb->home.pace);
     free(nb->ran.of);
-    free(nb->ends.idle);
+    idle_release_destroy(nb->ends.idle);
     group_destroy(nb->group);
     free(nb->node);
     free(nb->home.cwd);

@@ -26,6 +26,8 @@ struct dispatch_config {
     uint64_t hang_notice_ns;     /* length of a wait after which hang.c or slow_answers.c shows a
                                     notice; 0: never */
     uint64_t gpu_idle_ns;        /* so long without a cell, and ranks with GPUs end; 0: never */
+    bool gpu_park;               /* they are parked, if they can be */
+    bool gpu_keep;               /* else they stay */
     unsigned gpu_quota;          /* GPUs of this machine that one user may hold; 0: all */
     const char *gpu_quota_place; /* where that is said; NULL: nowhere; borrowed */
     const char *notice;          /* lines for the user, shown with the first cell; or "" */

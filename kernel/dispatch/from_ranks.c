@@ -240,7 +240,8 @@ static void take_probed(struct notebook *nb, struct rank *r, const struct span *
 {
     struct cell *c = cell_find(nb, m->cell);
 
-    if (!question_on_probed(nb, r, m) && (!c || !cell_steps_probed(c, r, m)))
+    if (!question_on_probed(nb, r, m) && !idle_release_on_probed(nb, r, m) &&
+        (!c || !cell_steps_probed(c, r, m)))
         log_debug("ranks", "rank %u answers a probe that is over", r->number);
 }
 

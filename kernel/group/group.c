@@ -236,6 +236,7 @@ static void rank_forget(struct rank *r)
 {
     r->pid = 0;
     r->env = 0;
+    r->parking = PARKING_NOT;
     r->n_ran = 0;
     json_object_clear(r->known);
     json_object_clear(r->keeps);

@@ -7,6 +7,7 @@
 #include <jansson.h>
 
 #include "base/rank_set.h"
+#include "kernel/group/parking.h"
 #include "kernel/group/place.h"
 
 /* What an error says where ranks are asked for and there are none; a format. */
@@ -21,6 +22,7 @@ struct rank {
     uint32_t worker; /* its number in messages; 0 while there is no process */
     unsigned node;   /* where its process is, or was */
     enum rank_state state;
+    enum parking parking;
     long pid;          /* 0 until it is ready */
     uint64_t since_ns; /* when it began its last cell */
     bool is_new;       /* has not run a cell since its process started */

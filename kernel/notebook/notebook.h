@@ -284,6 +284,11 @@ int notebook_send_to(struct notebook *nb, const uint32_t *workers, size_t n, con
 typedef bool (*rank_wanted_f)(const struct rank *r, const void *arg);
 int notebook_send_ranks(struct notebook *nb, const struct group *g, rank_wanted_f wanted,
                         const void *arg, const struct span *m, struct err *err);
+/* Asks those of the notebook's group that are in the set, with a new number, which answers have:
+ * *id.
+ */
+MUST_USE int notebook_ask_ranks(struct notebook *nb, const struct ranks *which, struct span *m,
+                                uint64_t *id, struct err *err);
 bool rank_in_set(const struct rank *r, const void *ranks); /* arg is a struct ranks */
 /* for messages that need no answer */
 void notebook_send(struct notebook *nb, uint32_t worker, const struct span *m);

@@ -103,6 +103,13 @@ bool rank_in_set(const struct rank *r, const void *ranks)
     return ranks_has(ranks, r->number);
 }
 
+int notebook_ask_ranks(struct notebook *nb, const struct ranks *which, struct span *m, uint64_t *id,
+                       struct err *err)
+{
+    m->cell = *id = notebook_next_cell(nb);
+    return notebook_send_ranks(nb, nb->group, rank_in_set, which, m, err);
+}
+
 void notebook_send(struct notebook *nb, uint32_t worker, const struct span *m)
 {
     (void)notebook_send_to(nb, &worker, 1, m, NULL);

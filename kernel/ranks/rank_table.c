@@ -27,6 +27,8 @@ static void fill(struct notebook *nb, const struct rank *r, struct rank_usage_te
     rank_usage_row(nb, r, text, row);
     if (row->suspended && rank_alive(r))
         row->state = "suspended"; /* as no rank at a breakpoint is */
+    if (rank_alive(r) && parking_text(r->parking))
+        row->state = parking_text(r->parking);
     if (rank_alive(r) && away_node_is(nb, r->node))
         row->state = "away";
 }

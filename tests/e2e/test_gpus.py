@@ -21,6 +21,7 @@ from packages import needs
 TOP = pathlib.Path(__file__).resolve().parents[2]
 DOUBLES = {
     "libnvidia-ml.so": ("nvml.c", "control.c"),
+    "libcuda.so": ("cuda.c", "checkpoint.c", "control.c"),
     "libnccl.so": ("nccl_double.c", "nccl_cuda.c"),
 }
 WHERE = "%%%%distribute %s --gather\nimport os, sys\n[os.environ.get(n, '') for n in ('RANK', 'LOCAL_RANK', 'CUDA_VISIBLE_DEVICES')]"

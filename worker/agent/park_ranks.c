@@ -2,6 +2,7 @@
 /* park_ranks.c - PARK: takes ranks off their GPUs, and brings them back (declared in private.h). */
 #include "worker/agent/private.h"
 
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "protocol/span_fields.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/blobs/transfer_io.h"
+#include "worker/agent/net/join.h"
 #include "worker/agent/processes/worker.h"
 
 struct park_request {
@@ -17,13 +19,28 @@ struct park_request {
     uint64_t cell, how;
 };
 
+/* Of another machine than the notebook's, its name stands before the reason. NULL: as it is. */
+static char *with_name(const struct agent *a, struct slice json)
+{
+    json_t *said = join_is_remote(a->args.connect) ? json_loadb(json.p, json.n, 0, NULL) : NULL;
+    const char *why = json_string_value(json_object_get(said, "why"));
+    char *text = NULL;
+
+    if (why && json_object_set_new(said, "why", json_sprintf("%s: %s", a->args.node, why)) == 0)
+        text = json_dumps(said, JSON_COMPACT);
+    json_decref(said);
+    return text;
+}
+
 static void answer(void *arg, struct slice json)
 {
     struct park_request *q = arg;
     struct span m = { .kind = SPAN_PARK, .cell = q->cell, .v[F_PARK_HOW].u64 = q->how };
+    char *named = with_name(q->agent, json);
 
-    m.v[F_PARK_SAID].s = json;
+    m.v[F_PARK_SAID].s = named ? slice_text(named) : json;
     kernel_link_send(&q->agent->kernel, &m);
+    free(named);
     free(q);
 }
 

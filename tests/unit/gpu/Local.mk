@@ -5,7 +5,7 @@ check_PROGRAMS += \
 	tests/unit/gpu/cuda_devices.t \
 	tests/unit/gpu/allocations.t \
 	tests/unit/gpu/checkpoint.t \
-	tests/unit/gpu/park.t \
+	tests/unit/gpu/moves.t \
 	tests/unit/gpu/driver.t \
 	tests/unit/gpu/lease.t \
 	tests/unit/gpu/quota.t \
@@ -13,9 +13,9 @@ check_PROGRAMS += \
 	tests/unit/gpu/gpu_errors.t
 tests_unit_gpu_cuda_devices_t_SOURCES = tests/unit/gpu/cuda_devices.c
 tests_unit_gpu_cuda_devices_t_LDADD = $(GPU_TEST_LIBS)
-tests_unit_gpu_park_t_SOURCES = tests/unit/gpu/park.c
-tests_unit_gpu_park_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
-tests_unit_gpu_park_t_LDADD = $(GPU_TEST_LIBS)
+tests_unit_gpu_moves_t_SOURCES = tests/unit/gpu/moves.c
+tests_unit_gpu_moves_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
+tests_unit_gpu_moves_t_LDADD = $(GPU_TEST_LIBS)
 tests_unit_gpu_checkpoint_t_SOURCES = tests/unit/gpu/checkpoint.c
 tests_unit_gpu_checkpoint_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
 tests_unit_gpu_checkpoint_t_LDFLAGS = $(CHAOS_LINK)

@@ -22,7 +22,7 @@ worker_agent_gpu_libgpu_a_SOURCES = \
 	worker/agent/gpu/probe.h worker/agent/gpu/probe.c \
 	worker/agent/gpu/quota.c worker/agent/gpu/readings.c \
 	worker/agent/gpu/assign.c \
-	worker/agent/gpu/park.c \
+	worker/agent/gpu/moves.c \
 	worker/agent/gpu/gpu_errors.h worker/agent/gpu/gpu_errors.c
 
 # A process of its own that asks the driver; see README.md.

@@ -97,7 +97,7 @@ json_t *allocation_uuids(const struct allocation *s)
 {
     json_t *list = json_array();
 
-    for (unsigned i = 0; s && list && i < s->n; i++)
+    for (unsigned i = 0; s && !s->parked && list && i < s->n; i++)
         if (json_array_append_new(list, json_string(s->hold[i].uuid)) < 0) {
             json_decref(list);
             list = NULL;

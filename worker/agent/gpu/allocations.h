@@ -51,7 +51,7 @@ int allocations_folder(struct gpu_allocations *d, struct err *err);
 /* [{"worker", "pid", "who", "gpus"}]. NULL: memory is out. */
 json_t *allocations_workers(const struct gpu_allocations *d, const struct gpu_worker *worker,
                             size_t n);
-json_t *allocation_uuids(const struct allocation *s); /* s may be NULL: an empty list */
+json_t *allocation_uuids(const struct allocation *s); /* an empty list: NULL, or parked */
 
 /* ---- assign.c ---- */
 /* Errors of its GPUs belong to its worker from now on. */

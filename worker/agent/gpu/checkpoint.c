@@ -225,6 +225,18 @@ static void drop_ended(struct movers *m)
     m->n = kept;
 }
 
+static uint64_t now_ms(void)
+{
+    return clock_now(&clock_system) / NS_PER_MS;
+}
+
+/* Also for tests/gpu, which compares it with a copy. */
+static void log_time(const struct movers *m, const char *what, uint64_t since_ms)
+{
+    log_info("gpu", "GPU memory of %zu process%s %s in %.2f s", m->n, m->n == 1 ? "" : "es", what,
+             (double)(now_ms() - since_ms) / 1000);
+}
+
 static void send_away(struct movers *m)
 {
     for (size_t i = 0; i < m->n; i++)
@@ -252,11 +264,6 @@ static void bring_back(struct movers *m)
     if (!room)
         send_away(m);
     unlock_all(m);
-}
-
-static uint64_t now_ms(void)
-{
-    return clock_now(&clock_system) / NS_PER_MS;
 }
 
 /* All processes are locked before the first is moved, since they may share memory. */
@@ -356,12 +363,17 @@ static json_t *end(struct movers *m, struct gpu_processes *all, json_t *said)
 
 static void park(struct movers *m)
 {
+    uint64_t since;
+
     lock_all(m);
     drop_ended(m);
+    since = now_ms();
     if (!m->why[0])
         send_away(m);
     drop_ended(m);
-    if (m->why[0])
+    if (!m->why[0])
+        log_time(m, "left", since);
+    else
         bring_back(m);
 }
 
@@ -385,12 +397,14 @@ json_t *checkpoint_return(struct gpu_driver *d, const json_t *workers, struct er
     struct gpu_processes all = GPU_PROCESSES_INIT;
     struct movers m;
     const int can = begin(&m, d, workers, &all, err);
+    const uint64_t since = now_ms();
     bool away = can == 0;
 
     if (can < 0)
         return end(&m, &all, NULL);
     bring_back(&m);
     drop_ended(&m);
+    log_time(&m, "came back", since);
     for (size_t i = 0; i < m.n; i++)
         away = away || m.v[i].state == CHECKPOINT_AWAY;
     return end(&m, &all, answer(&m, away, 0));

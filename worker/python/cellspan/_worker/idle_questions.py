@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Questions to ranks that run nothing: home asks which of them have a name, and asks rank 0 to complete or explain one. Nobody
 waits for long: the kernel uses the answers of the first moment, and interrupts the others when a cell comes. Before others start
-on the same GPUs, the kernel asks how much of their memory the ranks keep.
+on the same GPUs, the kernel asks how much of their memory the ranks keep; before it takes idle ranks off their GPUs, whether they can go.
 """
 
 from __future__ import annotations
@@ -42,7 +42,16 @@ def _room(shell, asked):
     return {"kept": sum(cuda.memory_reserved(device) for device in range(cuda.device_count()))}
 
 
-SERVED = {"have": _have, "names": _names, "complete": _complete, "inspect": requests.inspect, "room": _room}
+def _park(shell, asked):
+    """Before the rank leaves its GPUs: torch gives back what it does not use, and says whether NCCL connects the rank with others."""
+    from . import aborts
+
+    _room(shell, asked)
+    distributed = sys.modules.get("torch.distributed")
+    return {"nccl": bool(aborts.backends(distributed)) and distributed.get_world_size() > 1}
+
+
+SERVED = {"have": _have, "names": _names, "complete": _complete, "inspect": requests.inspect, "room": _room, "park": _park}
 
 # ---- at home ---------------------------------------------------------------------------------------------------------
 

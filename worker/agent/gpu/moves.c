@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* park.c - see gpu.h: takes workers off their GPUs, and brings them back. cellspan-gpus asks the
+/* moves.c - see gpu.h: takes workers off their GPUs, and brings them back. cellspan-gpus asks the
  * driver; this file looks after the leases. A parked worker keeps its list of GPUs, without leases:
  * CUDA restores what it had to the same GPUs. */
 #include <stdio.h>
@@ -90,10 +90,12 @@ static struct allocation *of_worker(const struct move *w, size_t i)
                                         json_object_get(json_array_get(w->workers, i), "worker")));
 }
 
-/* Takes those of all workers, or none. */
+/* Takes those of all workers, or none: others hold one, or other notebooks of this user too many.
+ */
 static int take_all(struct move *w, bool *held, struct err *err)
 {
     const size_t n = json_array_size(w->workers);
+    const unsigned before = quota_own(w->all);
     bool *took = calloc(n + 1, sizeof *took);
     int rc = took ? 0 : err_set(err, "out of memory");
 
@@ -103,6 +105,8 @@ static int take_all(struct move *w, bool *held, struct err *err)
         if (s && s->parked && (rc = take_again(w->all, s, held, err)) == 0)
             took[i] = true;
     }
+    if (rc == 0 && (rc = quota_check(w->all, before, err)) < 0)
+        *held = true;
     for (size_t i = 0; rc < 0 && took && i < n; i++)
         if (took[i])
             give_up(of_worker(w, i));

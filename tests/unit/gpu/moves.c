@@ -163,7 +163,7 @@ int main(void)
     struct stage s;
 
     (void)signal(SIGPIPE, SIG_IGN);
-    settings_open_log("park.t");
+    settings_open_log("moves.t");
     stage_open(&s);
     loop = loop_create(&clock_system, &err);
     for (int k = 0; k < 2; k++)
