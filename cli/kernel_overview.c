@@ -259,8 +259,6 @@ static void turns_fill(struct turn *turn, const struct kernels *k, size_t first)
         turn[i].before = i && turn[i - 1].uid == turn[i].uid ? turn[i - 1].before + 1 : 0;
         if (kernel_is_elsewhere(one))
             turn[i].no = "not asked: it is root's, in a container or in other namespaces";
-        else if (one->foreign && turn[i].before >= KERNELS_OWNER_MAX)
-            turn[i].no = "not asked: its user has many others";
     }
     qsort(turn, k->n, sizeof *turn, by_turn);
     for (size_t i = 0; i < k->n; i++)

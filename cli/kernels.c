@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,7 @@ void kernels_release(struct kernels *k)
     for (size_t i = 0; i < k->n; i++)
         kernel_release(&k->of[i]);
     free(k->of);
+    free(k->more);
     *k = (struct kernels)KERNELS_INIT;
 }
 
@@ -170,19 +172,18 @@ static uint64_t seconds_since(uint64_t start)
     return ticks <= 0 || start / (uint64_t)ticks > up ? 0 : up - start / (uint64_t)ticks;
 }
 
-/* NULL: memory is out. If the process has ended, the name is as it was given. */
+/* NULL: memory is out. If the process has ended, the name is as it was given. One that is too long
+ * to be opened is kept as one that is. */
 static char *absolute(pid_t pid, const char *file)
 {
-    char path[64], cwd[4096];
+    char path[64], cwd[PATH_MAX];
     struct buf whole = BUF_INIT;
-    ssize_t n;
+    ssize_t n = 0;
 
-    if (*file == '/')
-        return strdup(file);
     snprintf(path, sizeof path, "/proc/%ld/cwd", (long)pid);
-    if ((n = readlink(path, cwd, sizeof cwd)) <= 0)
-        return strdup(file);
-    if (buf_addf(&whole, "%.*s/%s", (int)n, cwd, file) == 0)
+    if (*file == '/' || (n = readlink(path, cwd, sizeof cwd)) <= 0)
+        return strndup(file, PATH_MAX);
+    if (buf_addf(&whole, "%.*s/%.*s", (int)n, cwd, PATH_MAX, file) == 0)
         return buf_take(&whole);
     buf_release(&whole);
     return NULL;
@@ -204,35 +205,58 @@ static char *notebook_of(pid_t pid, const char *file)
     return found;
 }
 
-/* 1: *k is a kernel; 0: the process is something else; -1: memory is out. */
-static int read_kernel(pid_t pid, bool all, struct running_kernel *k)
+/* Of another user's only the end. -1: memory is out. */
+static int shorten(struct running_kernel *k)
 {
-    size_t n;
-    char *words = NULL;
-    const char *file;
-    char state;
-    int rc = 0;
+    const size_t n = strlen(k->notebook);
+    size_t from = n > KERNELS_NAME_MAX ? n - KERNELS_NAME_MAX : 0;
+    char *end;
+
+    if (!k->foreign || !from)
+        return 0;
+    while (((unsigned char)k->notebook[from] & 0xc0) == 0x80) /* within a character of UTF-8 */
+        from++;
+    if (!(end = strdup(k->notebook + from)))
+        return -1;
+    free(k->notebook);
+    k->notebook = end;
+    return 0;
+}
+
+/* Is it a kernel? All but its names is known then. */
+static bool is_kernel(pid_t pid, bool all, struct running_kernel *k)
+{
+    char path[64], program[PATH_MAX + 1], state;
 
     *k = (struct running_kernel){ .pid = pid };
-    if (process_uid(pid, &k->uid) && (all || k->uid == geteuid()) &&
-        words_of(pid, "cmdline", &words, &n) < 0)
-        return -1;
-    if (!words || strcmp(path_name(words), PROGRAM) != 0 || !stat_of(pid, &state, &k->start)) {
-        free(words);
-        return 0;
-    }
+    if (!process_uid(pid, &k->uid) || (!all && k->uid != geteuid()))
+        return false;
+    snprintf(path, sizeof path, "/proc/%ld/cmdline", (long)pid);
+    program[file_start(path, program, sizeof program - 1).n] = '\0';
+    if (strcmp(path_name(program), PROGRAM) != 0 || !stat_of(pid, &state, &k->start))
+        return false;
     k->foreign = k->uid != geteuid();
-    file = word_after(words, n, "-f");
-    if ((file && !(k->file = absolute(pid, file))) || !(k->notebook = notebook_of(pid, file)))
-        rc = -1;
+    k->owner = k->uid;
     k->seconds = seconds_since(k->start);
-    if (rc == 0)
-        rc = read_parent(k);
+    return true;
+}
+
+/* 1: it has its names; 0: it has ended; -1: memory is out. */
+static int read_names(struct running_kernel *k)
+{
+    size_t n;
+    char *words;
+    const char *file;
+    int rc = words_of(k->pid, "cmdline", &words, &n);
+
+    if (rc < 0 || !words)
+        return rc;
+    file = word_after(words, n, "-f");
+    if ((file && !(k->file = absolute(k->pid, file))) ||
+        !(k->notebook = notebook_of(k->pid, file)) || read_parent(k) < 0 || shorten(k) < 0)
+        rc = -1;
     free(words);
-    if (rc == 0)
-        return 1;
-    kernel_release(k);
-    return -1;
+    return rc < 0 ? -1 : 1;
 }
 
 static int add(struct kernels *k, const struct running_kernel *one)
@@ -259,30 +283,95 @@ static int older_first(const void *a, const void *b)
     return x->pid < y->pid ? -1 : x->pid > y->pid;
 }
 
+static int by_owner(const void *a, const void *b)
+{
+    const struct running_kernel *x = a, *y = b;
+
+    if (x->owner != y->owner)
+        return x->owner < y->owner ? -1 : 1;
+    return older_first(a, b);
+}
+
+static int count_more(struct kernels *k, uid_t owner)
+{
+    struct kernels_more *more;
+
+    if (!k->n_more || k->more[k->n_more - 1].owner != owner) {
+        if (!(more = realloc(k->more, (k->n_more + 1) * sizeof *more)))
+            return -1;
+        k->more = more;
+        k->more[k->n_more++] = (struct kernels_more){ .owner = owner };
+    }
+    k->more[k->n_more - 1].n++;
+    return 0;
+}
+
+/* Of others, only the oldest ones stay. */
+static int leave_out(struct kernels *k)
+{
+    size_t stay = 0, before = 0;
+
+    qsort(k->of, k->n, sizeof *k->of, by_owner);
+    for (size_t i = 0; i < k->n; i++) {
+        const struct running_kernel one = k->of[i];
+
+        before = i && one.owner == k->of[i - 1].owner ? before + 1 : 0;
+        if (!one.foreign || before < KERNELS_OWNER_MAX)
+            k->of[stay++] = one;
+        else if (count_more(k, one.owner) < 0)
+            return -1;
+    }
+    k->n = stay;
+    return 0;
+}
+
+static int name_all(struct kernels *k)
+{
+    size_t named = 0;
+    int rc = 0;
+
+    for (size_t i = 0; i < k->n; i++) {
+        struct running_kernel one = k->of[i];
+
+        if (rc >= 0 && (rc = read_names(&one)) > 0)
+            k->of[named++] = one;
+        else
+            kernel_release(&one);
+    }
+    k->n = named;
+    return rc < 0 ? -1 : 0;
+}
+
+/* None of them has its names. */
+static int list_all(struct kernels *k, DIR *dir, bool all)
+{
+    struct dirent *entry;
+
+    while ((entry = readdir(dir))) {
+        const long pid = strtol(entry->d_name, NULL, 10);
+        struct running_kernel one;
+
+        if (pid > 0 && is_kernel((pid_t)pid, all, &one) && add(k, &one) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 int kernels_find(struct kernels *k, bool all, struct err *err)
 {
     DIR *dir = opendir("/proc");
-    struct dirent *entry;
-    int rc = 0;
+    int rc;
 
     if (!dir)
         return err_set(err, "/proc: %s: it has the list of processes, and must be mounted",
                        strerror(errno));
-    while (rc == 0 && (entry = readdir(dir))) {
-        const long pid = strtol(entry->d_name, NULL, 10);
-        struct running_kernel one;
-        const int found = pid > 0 ? read_kernel((pid_t)pid, all, &one) : 0;
-
-        rc = found < 0 ? -1 : 0;
-        if (found > 0 && (rc = add(k, &one)) < 0)
-            kernel_release(&one);
-    }
+    rc = list_all(k, dir, all);
     closedir(dir);
-    if (rc < 0)
-        return err_set(err, "out of memory");
-    if (k->n)
+    if (rc == 0 && k->n && (rc = leave_out(k)) == 0) {
         qsort(k->of, k->n, sizeof *k->of, older_first);
-    return 0;
+        rc = name_all(k);
+    }
+    return rc < 0 ? err_set(err, "out of memory") : 0;
 }
 
 static bool is_number(const char *word)

@@ -15,6 +15,7 @@
 struct running_kernel {
     pid_t pid;
     uid_t uid;        /* whose it is */
+    uid_t owner;      /* who counts for it: all uids that a user can take are his */
     bool foreign;     /* another user's */
     char *notebook;   /* owned: the notebook's path, or the command of `cellspan run`; never NULL */
     char *file;       /* owned: its connection file; NULL: none was given */
@@ -24,17 +25,27 @@ struct running_kernel {
     bool served;      /* a Jupyter server has started it */
 };
 
-#define KERNELS_OWNER_MAX 64u /* kernels of another user that are asked */
+#define KERNELS_OWNER_MAX 64u   /* kernels of another user that are listed: the oldest ones */
+#define KERNELS_NAME_MAX  1024u /* bytes of another user's notebook that are kept: the last ones */
+
+/* Kernels of another user that are not listed. */
+struct kernels_more {
+    uid_t owner;
+    size_t n;
+};
 
 struct kernels {
     struct running_kernel *of; /* owned, n of them, the oldest first */
     size_t n, room;
+    struct kernels_more *more; /* owned, n_more of them */
+    size_t n_more;
 };
 
-#define KERNELS_INIT { NULL, 0, 0 }
+#define KERNELS_INIT { NULL, 0, 0, NULL, 0 }
 
 /* Fills *k from /proc. Programs that are no kernel of cellspan's are left out, and without `all`
- * processes of other users. -1: there is no /proc, or memory is out. */
+ * processes of other users. Others can start any number of programs with long names: what is kept
+ * of them has limits. -1: there is no /proc, or memory is out. */
 MUST_USE int kernels_find(struct kernels *k, bool all, struct err *err);
 void kernels_release(struct kernels *k);
 /* The kernel that a word means: a pid, the notebook's path, or its file name, if only one kernel
@@ -56,9 +67,8 @@ struct overview {
 };
 
 /* Asks all of them at once, each by a process of its owner; and, unless it is NULL, what the
- * machine says of its GPUs (cards.h), for json_decref(). Of another user's, the oldest are asked,
- * and what is kept of their answers has a limit, too. The n overviews, for overviews_free().
- * NULL: memory is out. */
+ * machine says of its GPUs (cards.h), for json_decref(). What is kept of another user's answers has
+ * a limit. The n overviews, for overviews_free(). NULL: memory is out. */
 struct overview *overviews_ask(const struct kernels *k, json_t **cards, struct err *err);
 void overviews_free(struct overview *of, size_t n); /* NULL is fine */
 

@@ -52,11 +52,26 @@ static json_t *array_of(const struct overview *of, size_t n)
     return all;
 }
 
+static json_t *more_json(const struct kernels *k)
+{
+    json_t *all = json_array();
+
+    for (size_t i = 0; all && i < k->n_more; i++)
+        if (json_array_append_new(all, json_pack("{s:I, s:I}", "uid", (json_int_t)k->more[i].owner,
+                                                 "notebooks", (json_int_t)k->more[i].n)) < 0) {
+            json_decref(all);
+            return NULL;
+        }
+    return all;
+}
+
 static json_t *whole(const struct kernels *k, const struct overview *of, json_t *cards, bool all)
 {
     json_t *list = array_of(of, k->n);
 
-    return all && list ? json_pack("{s:o, s:O}", "notebooks", list, "gpus", cards) : list;
+    return all && list ? json_pack("{s:o, s:o, s:O}", "notebooks", list, "left_out", more_json(k),
+                                   "gpus", cards)
+                       : list;
 }
 
 /* Takes what is to be told. A terminal shows it as it is: users name what root looks at, so it has

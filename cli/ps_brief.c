@@ -86,30 +86,26 @@ static json_t *notebook_json(const struct running_kernel *k, const struct overvi
         place_json(json_object_get(o->content, "version")), "seconds", (json_int_t)k->seconds);
 }
 
-/* Does its user have so many older ones that it is not listed? Who starts thousands shall not fill
- * what others read. */
-static bool is_left_out(const struct kernels *k, size_t at)
-{
-    size_t before = 0;
-
-    for (size_t i = 0; k->of[at].foreign && i < at && before < KERNELS_OWNER_MAX; i++)
-        before += k->of[i].uid == k->of[at].uid;
-    return before >= KERNELS_OWNER_MAX;
-}
-
-static json_t *notebooks_json(const struct kernels *k, const struct overview *of, size_t *left_out)
+static json_t *notebooks_json(const struct kernels *k, const struct overview *of)
 {
     json_t *list = json_array();
 
-    for (size_t i = 0; list && i < k->n; i++) {
-        if (is_left_out(k, i)) {
-            ++*left_out;
-        } else if (json_array_append_new(list, notebook_json(&k->of[i], &of[i])) < 0) {
+    for (size_t i = 0; list && i < k->n; i++)
+        if (json_array_append_new(list, notebook_json(&k->of[i], &of[i])) < 0) {
             json_decref(list);
             list = NULL;
         }
-    }
     return list;
+}
+
+/* Who starts thousands shall not fill what others read. */
+static size_t left_out(const struct kernels *k)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < k->n_more; i++)
+        n += k->more[i].n;
+    return n;
 }
 
 /* ---- cards ---- */
@@ -173,9 +169,7 @@ static json_t *cards_json(const json_t *cards, const struct kernels *k, const st
 json_t *ps_brief(const struct kernels *k, const struct overview *of, const json_t *cards,
                  bool users)
 {
-    size_t left_out = 0;
-    json_t *list = notebooks_json(k, of, &left_out);
-
     return json_pack("{s:i, s:b, s:o, s:I, s:o}", "form", FORM, "all_users", users, "notebooks",
-                     list, "left_out", (json_int_t)left_out, "gpus", cards_json(cards, k, of));
+                     notebooks_json(k, of), "left_out", (json_int_t)left_out(k), "gpus",
+                     cards_json(cards, k, of));
 }

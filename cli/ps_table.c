@@ -253,10 +253,17 @@ static void print_row(const struct running_kernel *k, const struct overview *o, 
 
 void ps_table_notebooks(const struct kernels *k, const struct overview *of, bool users)
 {
+    char name[33];
+
     if (k->n)
         print_heading(users);
     for (size_t i = 0; i < k->n; i++)
         print_row(&k->of[i], &of[i], users);
+    for (size_t i = 0; i < k->n_more; i++) {
+        printf("and %zu more of ", k->more[i].n);
+        print_text(ps_table_user(name, k->more[i].owner));
+        putchar('\n');
+    }
 }
 
 /* ---- cards ---- */

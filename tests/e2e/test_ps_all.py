@@ -172,7 +172,7 @@ def fakes(users):
     def start(file, user=None, before=(), **options):
         words = [*before, program, "-p", "-c", "read word", "-f", file]  # -p: it keeps two users' rights
         make = user.start if user else subprocess.Popen
-        started.append(make(*words, stdin=subprocess.PIPE) if user else make(words, stdin=subprocess.PIPE, **options))
+        started.append(make(*words, stdin=subprocess.PIPE, **options) if user else make(words, stdin=subprocess.PIPE, **options))
         return started[-1].pid
 
     yield start
@@ -225,10 +225,21 @@ def test_many_that_are_silent_hold_up_only_their_user(cellspan, users, machine, 
     bob, ann = users[BOB], users.notebook(ANN, env=machine.environment)
     file = connection(bob.home, "silent.json", BOB)
     pids = [fakes(file, bob) for _ in range(70)]
-    notebooks = all_of(cellspan, machine)[0]
+    told = json.loads(cellspan("ps", "--all", "--json", **machine.environment)[1])
+    notebooks = {one["pid"]: one for one in told["notebooks"]}
     assert notebooks[ann.pid]["status"] == "ok"
-    assert sum("its user has many others" in notebooks[pid]["error"] and notebooks[pid]["asked"] is False for pid in pids) == 6
-    assert sum("it does not answer" in notebooks[pid]["error"] for pid in pids) == 64
+    assert {"uid": BOB, "notebooks": 6} in told["left_out"]
+    assert sum("it does not answer" in notebooks[pid]["error"] for pid in pids if pid in notebooks) == 64
+    assert "and 6 more of %d" % BOB in rows_of(cellspan, machine)
+
+
+def test_names_without_measure_are_not_kept(cellspan, users, machine, fakes):
+    long = fakes("/" + "f" * 60000, users[BOB], env={"JPY_SESSION_NAME": "/x\u20ac" + "\u20ac" * 20000})
+    own = fakes("/nowhere", env=dict(os.environ, JPY_SESSION_NAME="n" * 5000))
+    notebooks = all_of(cellspan, machine)[0]
+    assert len(notebooks[long]["connection_file"]) == 4096 and "connection file /fff" in notebooks[long]["error"]
+    assert notebooks[long]["notebook"] == "\u20ac" * 341
+    assert notebooks[own]["notebook"] == "n" * 5000
 
 
 @pytest.mark.parametrize("content, error", [

@@ -83,6 +83,54 @@ static void without_memory(void)
     (void)waitpid(pid, NULL, 0);
 }
 
+/* Only root can see others' and make them. */
+static void of_others(void)
+{
+    char *file = malloc(60001);
+    struct kernels k = KERNELS_INIT;
+    struct err err = { "" };
+    size_t longest = 0, theirs = 0;
+    bool all_there = false;
+    int ends[2];
+    char *script[] = {
+        (char *)"cellspan-kernel", (char *)"-c", (char *)"read word", (char *)"-f", file, NULL
+    };
+
+    if (!file || pipe(ends) < 0)
+        abort();
+    memset(file, 'f', 60000);
+    file[0] = '/';
+    file[60000] = '\0';
+    for (unsigned i = 0; i < KERNELS_OWNER_MAX + 6; i++)
+        if (fork() == 0) {
+            dup2(ends[0], 0);
+            close(ends[1]);
+            if (setgid(64001) == 0 && setuid(64001) == 0)
+                execv("/bin/sh", script);
+            _exit(1);
+        }
+    while (!all_there && kernels_find(&k, true, &err) == 0) { /* until all are that program */
+        all_there = k.n_more == 1 && k.more[0].n == 6;
+        if (!all_there)
+            kernels_release(&k);
+    }
+    for (size_t i = 0; i < k.n; i++)
+        if (k.of[i].uid == 64001) {
+            theirs++;
+            longest = strlen(k.of[i].file) > longest ? strlen(k.of[i].file) : longest;
+            longest = strlen(k.of[i].notebook) > longest ? strlen(k.of[i].notebook) : longest;
+        }
+    ok(all_there && k.more[0].owner == 64001 && theirs == KERNELS_OWNER_MAX,
+       "of another user's many kernels only some are listed, and the others counted");
+    ok(longest == 4096, "names are not kept in any length: %zu", longest);
+    kernels_release(&k);
+    close(ends[0]);
+    close(ends[1]);
+    while (wait(NULL) > 0)
+        ;
+    free(file);
+}
+
 int main(void)
 {
     struct running_kernel k = { .pid = getpid(), .start = own_start() };
@@ -99,5 +147,7 @@ int main(void)
     (void)waitpid(k.pid, NULL, 0);
     ok(!kernel_runs(&k), "one that is gone");
     without_memory();
+    if (geteuid() == 0)
+        of_others();
     return plan_done();
 }
