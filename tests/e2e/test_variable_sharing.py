@@ -202,6 +202,17 @@ def test_what_is_one_at_home_is_one_on_ranks_or_not(nb, torch, make, is_shared, 
     assert nb.ok("%%distribute\nbool(" + is_shared + ")").value == str(later)
 
 
+def test_views_and_arrays_that_can_only_be_read_stay_so_there_and_back(nb):
+    nb.ok("import numpy\ndates = numpy.arange(3).astype('M8[s]')\ndates.flags.writeable = False\nwords = numpy.array(['a', 'b', None] * 2000, object)\n"
+          "words.flags.writeable = False\nwide = numpy.broadcast_to(words, (10 ** 4, 6000))\nslid = numpy.lib.stride_tricks.sliding_window_view(words, 3000)")
+    look = "[x.flags.writeable for x in (dates, words, wide, slid)], wide.strides, slid.strides, wide[7, 5999], list(slid[1, :2])"
+    wanted = [False] * 4, (0, 8), (8, 8), None, ["b", None]
+    assert rank_values(nb, look, 2) == [wanted] * 2
+    nb.ok("%pull dates words wide slid -r 1")
+    assert values(nb.ok(look)) == wanted
+    assert rank_values(nb, look, 2) == [wanted] * 2
+
+
 TIES = [  # made at home; shared?; home's change, of no content; shared after it?
     ("a = numpy.zeros(1000); b = {'w': a}", "b['w'] is a", "b['w'] = a.copy()", False),
     ("a = numpy.zeros(1000); b = {'w': numpy.zeros(1000)}", "b['w'] is a", "b['w'] = a", True),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import bisect
 import contextlib
 import importlib
+import math
 import mmap
 import os
 import pickle
@@ -61,9 +62,60 @@ def reduce_overlapping(array):
     low, size = span_of(array)
     if array.flags.num & WRITEABLE or array.size == 0 or size >= array.nbytes:
         return None
+    if array.dtype.hasobject:
+        return _reduce_overlapping_objects(array)
     memory = sys.modules["numpy"].asarray(_Memory(array, low, size))
     first = array.__array_interface__["data"][0] - low
     return make_view, (memory, array.dtype, array.shape, array.strides, first)
+
+
+def _reduce_overlapping_objects(array):
+    """As reduce_overlapping(), for elements that are objects: those that are in memory, as an array of their own."""
+    once = array[tuple(slice(None if stride else 1) for stride in array.strides)]
+    memory, steps, first = _in_memory(once) or (once.copy(), None, 0)
+    return make_view_of_objects, (memory, once.shape, steps, first, array.shape)
+
+
+def _in_memory(array):
+    """(the elements that an array has in memory, steps of its axes in these, the place of its first element); None: each has a place of its own,
+    or there are gaps between them, in which may be anything."""
+    numpy, axes = sys.modules["numpy"], range(array.ndim)
+    steps = [abs(stride) if count > 1 else 0 for count, stride in zip(array.shape, array.strides)]
+    unit = math.gcd(*steps) or 1
+    steps = [step // unit for step in steps]
+    size = 1 + sum((count - 1) * step for count, step in zip(array.shape, steps))
+    if size >= array.size:
+        return None
+    left, index = numpy.arange(size), [0] * array.ndim
+    for axis in sorted((axis for axis in axes if steps[axis]), key=lambda axis: -steps[axis]):
+        index[axis] = numpy.minimum(left // steps[axis], array.shape[axis] - 1)
+        left = left - index[axis] * steps[axis]
+    if left.any():
+        return None
+    backward = [axis for axis in axes if array.strides[axis] < 0 and steps[axis]]
+    forward = array[tuple(slice(None, None, -1 if axis in backward else 1) for axis in axes)]
+    first = sum((array.shape[axis] - 1) * steps[axis] for axis in backward)
+    return forward[tuple(index)], [-step if axis in backward else step for axis, step in enumerate(steps)], first
+
+
+def make_view_of_objects(memory, shape, steps, first, whole):
+    numpy = importlib.import_module("numpy")
+    if steps is not None:
+        strides = [step * memory.itemsize for step in steps]
+        memory = numpy.lib.stride_tricks.as_strided(memory[first:], shape, strides, writeable=False)
+    return numpy.broadcast_to(memory, whole)
+
+
+def reduce_readonly(array):
+    """numpy's reduction of an array, which forgets of some types, such as dates and objects, that the array can only be read."""
+    reduced = array.__reduce_ex__(5)
+    is_forgotten = len(reduced) == 3 and not array.flags.num & WRITEABLE
+    return (*reduced, None, None, set_readonly) if is_forgotten else reduced
+
+
+def set_readonly(array, state):
+    array.__setstate__(state)
+    array.flags.writeable = False
 
 
 def make_view(memory, dtype, shape, strides, first):

@@ -295,29 +295,32 @@ class Pickler(cloudpickle.Pickler, Found):
         return reduced
 
     def _note_array(self, array):
-        """Notes an array that is not small. Has it its bytes outside of the pickle? A class of the user's may have an `nbytes` of its own."""
+        """Notes an array that is not small. Is it one? A class of the user's may have an `nbytes` of its own."""
         if self._array.nbytes.__get__(array) < IN_BAND:
             return False
         self.arrays[id(array)] = weakref.ref(array)
-        return not self._array.dtype.__get__(array).hasobject
+        return True
 
     def _reduce_array(self, array):
-        flags, is_outside = array.flags.num, self._note_array(array)
-        if not is_outside and flags & arrays.WRITEABLE:
+        flags, is_large = array.flags.num, self._note_array(array)
+        is_writable, is_outside = flags & arrays.WRITEABLE, is_large and not array.dtype.hasobject
+        if is_writable and not is_outside:
             return arrays.reduce_small(array)
-        if flags & arrays.CONTIGUOUS or (not is_outside and array.dtype.hasobject):
-            return NotImplemented
-        if is_outside and (overlapping := arrays.reduce_overlapping(array)):
+        if flags & arrays.CONTIGUOUS:
+            return NotImplemented if is_writable else arrays.reduce_readonly(array)
+        if is_large and (overlapping := arrays.reduce_overlapping(array)):
             return overlapping
+        if array.dtype.hasobject:
+            return arrays.reduce_readonly(array)
         self._copied += array.nbytes
         if self._limit is not None and self._copied > self._limit + SLACK:  # before memory is used for the copy
             raise Overflow(self._copied)
         copy = array.copy(order="C")
-        copy.flags.writeable = bool(flags & arrays.WRITEABLE)
+        copy.flags.writeable = bool(is_writable)
         place = "copy", array.__array_interface__["data"][0], array.shape, array.strides, array.itemsize
         if is_outside:
             self.pieces.copies[copy.__array_interface__["data"][0]] = place, arrays.owner_of(array), copy
-        return copy.__reduce_ex__(5)
+        return arrays.reduce_readonly(copy)
 
     def _reduce_function(self, function):
         if function.__globals__ is rebuild.__dict__:  # of each pickle of a function; cloudpickle would look for its module
