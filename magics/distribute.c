@@ -54,6 +54,8 @@ static const struct option options[] = {
            .help = "ranks get no GPU, and see none"),
     OPTION("share", OPTION_FLAG, share, .flags = OPTION_GROUP,
            .help = "use GPUs that other notebooks or other ranks hold, too"),
+    OPTION("wait", OPTION_TIME, wait_ns, .value = "T", .min = 1000, .max = NEVER_MS,
+           .help = "wait T for GPUs that others hold: 10min, 2h"),
     OPTION("env", OPTION_ENV, env, .flags = OPTION_GROUP, .value = "K=V",
            .help = "set in the ranks' environment; may be given again"),
     OPTION("cwd", OPTION_PATH, cwd, .value = "DIR",
@@ -253,11 +255,15 @@ static int check_gpus(const struct call *call, const struct plan *plan, struct e
 {
     const char *as;
 
+    if (plan->wait_ns && plan->share)
+        return err_set(err, "--wait and --share can't be used together: --share waits for nobody");
     if (!plan->no_gpu)
         return 0;
     if (plan->n == PLAN_N_GPU &&
         (option_given(call, "nproc", &as) || option_given(call, "nproc-per-node", &as)))
         return err_set(err, "%s gpu and --no-gpu can't be used together", as);
+    if (plan->wait_ns)
+        return err_set(err, "--wait and --no-gpu can't be used together");
     if (plan->share)
         return err_set(err, "--share and --no-gpu can't be used together");
     return 0;

@@ -66,6 +66,7 @@ struct plan {
     unsigned gpus;      /* of each rank, or PLAN_GPUS_UNSET */
     bool own_gpus;      /* each rank sees only its own GPUs */
     bool no_gpu;        /* ranks see no GPU; excludes gpus and PLAN_N_GPU */
+    uint64_t wait_ns;   /* how long to wait for GPUs that others hold; 0: not at all */
     bool share;         /* others may hold the ranks' GPUs too */
     bool changes_group; /* an option with OPTION_GROUP was given */
     char **names;       /* of PLAN_PUSH and PLAN_PULL: NULL-terminated identifiers, at least one */

@@ -81,6 +81,14 @@ unsigned cell_world_asked(const struct cell *c);
 /* asks nodes for their GPUs if the placement depends on them; -1: the cell has failed */
 int node_gpus_ask(struct cell *c);
 bool node_gpus_wait(const struct cell *c); /* a node has not answered */
+/* Nodes have listed their GPUs: does the cell wait for some (--wait)? true, too: it has failed. */
+bool gpu_wait_stays(struct cell *c);
+/* "waits for 2 GPUs: 3rd in the queue". false: it does not wait */
+bool gpu_wait_describe(const struct cell *c, char *text, size_t size);
+uint64_t gpu_wait_due(const struct cell *c);
+void gpu_wait_tick(struct cell *c, uint64_t now);
+void gpu_wait_over(struct cell *c); /* ranks start: the agent leaves the queue by itself */
+void gpu_wait_leave(struct cell *c);
 
 /* ---- world_env.c ---- */
 /* NCCL accepts the GPUs of these ranks (true also if they have none). */

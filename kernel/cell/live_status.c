@@ -232,6 +232,10 @@ static void describe_preparation(const struct cell *c, char *text, size_t size,
 {
     bool all;
 
+    if (gpu_wait_describe(c, text, size)) {
+        s->doing = text;
+        return;
+    }
     if (c->engine.waits || !c->n) {
         snprintf(text, size,
                  c->engine.waits == CELL_WAITS_FOR_PARKED ? "waiting for parked ranks"

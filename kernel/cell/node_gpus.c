@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Asks nodes for their GPUs, and lists them for kernel/group/place.h. */
+/* Asks nodes for their GPUs, lists them for kernel/group/place.h, and waits for those that others
+ * hold
+ * (--wait): the agent has a place in its machine's queue meanwhile, and says with its list which
+ * are free for this notebook. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernel/cell/cell_nodes.h"
+
+#define EVERY_NS NS_PER_S /* so often is a node asked for whose GPUs a cell waits */
 
 /* ---- GPUs of the nodes ---- */
 
@@ -28,6 +33,16 @@ static void note_quota(struct group_node *node, const json_t *quota)
     snprintf(node->quota, sizeof node->quota, "%s", text_field(quota, "text"));
 }
 
+static void note_queue(struct group_node *node, const json_t *queue)
+{
+    const char *why = text_field(queue, "why");
+    const size_t at = strlen(node->held);
+
+    node->wait.ahead = (unsigned)json_integer_value(json_object_get(queue, "ahead"));
+    if (why[0])
+        snprintf(node->held + at, sizeof node->held - at, "%s%s", at ? "; " : "", why);
+}
+
 void node_gpus_on_gpus(struct notebook *nb, unsigned node, const struct span *m)
 {
     struct group_node *at = group_node_of(nb, node);
@@ -49,6 +64,7 @@ void node_gpus_on_gpus(struct notebook *nb, unsigned node, const struct span *m)
             else
                 at->gpus++;
         }
+        note_queue(at, json_object_get(said, "queue"));
         note_quota(at, json_object_get(said, "quota"));
         if (!at->gpus_all)
             snprintf(at->held, sizeof at->held, "%s", text_field(said, "why"));
@@ -148,6 +164,7 @@ static int ask_gpus(struct cell *c)
         if (node->lost || node->asked || (node->known && node->gpus_all == 0))
             continue;
         node->asked = true;
+        q.v[F_GPUS_WAIT].u64 = node->wait.wants;
         if (cell_send_node(c, node->number, &q) < 0) {
             node->asked = false;
             return -1;
@@ -241,4 +258,222 @@ unsigned node_gpus_find(const struct node_gpus *p, unsigned node)
         if (p->node[k].node == node)
             return (unsigned)k;
     return PLACE_NOWHERE;
+}
+
+/* ---- a cell waits for GPUs ---- */
+
+/* Its machine, while it waits. */
+static struct group_node *machine(const struct cell *c)
+{
+    GROUP_NODES_EACH (node, group_nodes_of_cell(c))
+        if (!node->lost)
+            return node;
+    return NULL;
+}
+
+/* The node for whose GPUs it waits; NULL: it does not. */
+static struct group_node *awaited(const struct cell *c)
+{
+    struct group_node *node = machine(c);
+
+    return node && node->wait.wants && node->wait.cell == c->id ? node : NULL;
+}
+
+/* ---- texts ---- */
+
+/* "10 min" */
+static const char *time_text(uint64_t ns, char out[static 32])
+{
+    const double s = (double)ns / (double)NS_PER_S;
+
+    if (s < 120)
+        snprintf(out, 32, "%.4g s", s);
+    else if (s < 7200)
+        snprintf(out, 32, "%.4g min", s / 60);
+    else
+        snprintf(out, 32, "%.4g h", s / 3600);
+    return out;
+}
+
+/* "1st", "2nd", "13th" */
+static const char *ordinal(unsigned n, char out[static 32])
+{
+    const char *end = n % 100 / 10 == 1 ? "th"
+                      : n % 10 == 1     ? "st"
+                      : n % 10 == 2     ? "nd"
+                      : n % 10 == 3     ? "rd"
+                                        : "th";
+
+    snprintf(out, 32, "%u%s", n, end);
+    return out;
+}
+
+bool gpu_wait_describe(const struct cell *c, char *text, size_t size)
+{
+    const struct group_node *node = awaited(c);
+    char nth[32];
+
+    if (!node)
+        return false;
+    snprintf(text, size, "waits for %u GPU%s: %s in the queue", node->wait.wants,
+             node->wait.wants == 1 ? "" : "s", ordinal(node->wait.ahead + 1, nth));
+    return true;
+}
+
+/* "h1: 0 free of 4; held: GPU 0 by ann (…)" */
+static void describe_machine(const struct cell *c, char *text, size_t size)
+{
+    const struct group_node *node = machine(c);
+
+    snprintf(text, size, "%s: %u for this notebook, of %u%s%s%s%s",
+             node ? notebook_node_name(c->nb, node->number) : "?", node ? node->gpus : 0,
+             node ? node->gpus_all : 0, node && node->held[0] ? "; " : "", node ? node->held : "",
+             node && node->quota[0] ? "; " : "", node ? node->quota : "");
+}
+
+static void note(struct cell *c)
+{
+    struct group_node *node = awaited(c);
+    char what[96], where[1200], limit[32];
+
+    if (!node || node->wait.noted || !gpu_wait_describe(c, what, sizeof what))
+        return;
+    node->wait.noted = true;
+    describe_machine(c, where, sizeof where);
+    output_note(c, "%s, for at most %s (%s)", what, time_text(c->plan.wait_ns, limit), where);
+}
+
+static void time_is_over(struct cell *c)
+{
+    char what[96] = "", where[1200], limit[32];
+
+    (void)gpu_wait_describe(c, what, sizeof what);
+    describe_machine(c, where, sizeof where);
+    cell_fail(c, "RankNotStarted", "--wait %s is over, and the cell still %s (%s)",
+              time_text(c->plan.wait_ns, limit), what, where);
+}
+
+/* ---- what is wanted ---- */
+
+/* How many GPUs the cell's ranks want; *held: how many living ranks have of them. */
+static unsigned count_wanted(const struct cell *c, const struct place_node *node, unsigned each,
+                             unsigned *held)
+{
+    const struct place_want want = node_gpus_want(c);
+    const struct group *g = c->nb->group;
+    unsigned world = cell_world_asked(c), alive = 0;
+
+    if (!world)
+        world = place_world_of_gpus(node, 1, &want);
+    if (!world)
+        world = 1;
+    for (unsigned k = 0; !c->plan.fresh && k < g->size; k++)
+        alive += rank_alive(&g->rank[k]);
+    *held = (alive < world ? alive : world) * each;
+    return world > UINT16_MAX / each ? UINT16_MAX : world * each;
+}
+
+static bool refuse(struct cell *c, const struct node_gpus *p, unsigned each)
+{
+    if (p->n > 1)
+        cell_fail(c, "UsageError",
+                  "--wait: the ranks would be on %zu machines, and a cell can wait for the GPUs of "
+                  "one; name that in --on, or leave --wait out",
+                  p->n);
+    else if (!each)
+        cell_fail(c, "UsageError",
+                  "--wait: there is no GPU on %s to wait for (leave --wait out to run without)%s%s",
+                  p->node[0].name, p->node[0].held[0] ? ": " : "", p->node[0].held);
+    return c->bad;
+}
+
+/* The agent has answered, and there are too few. */
+static void go_on(struct cell *c, struct group_node *node, unsigned wants)
+{
+    struct gpu_wait *w = &node->wait;
+    const uint64_t now = notebook_now(c->nb);
+
+    if (!awaited(c)) { /* get in the queue at once */
+        *w = (struct gpu_wait){ .cell = c->id, .until_ns = now + c->plan.wait_ns, .next_ns = now };
+        w->wants = wants;
+        return;
+    }
+    w->wants = wants;
+    if (w->next_ns == NEVER)
+        w->next_ns = now + EVERY_NS;
+    note(c);
+}
+
+bool gpu_wait_stays(struct cell *c)
+{
+    const struct place_want want = node_gpus_want(c);
+    struct node_gpus p = { NULL, 0 };
+    unsigned each, wanted, held;
+    bool stays = false;
+
+    if (!c->plan.wait_ns || !group_shares_gpus(c->nb->group) || want.share || want.no_gpu)
+        return false;
+    if (node_gpus_open(c, &p) < 0) {
+        cell_fail(c, "RuntimeError", "out of memory");
+        return true;
+    }
+    each = place_gpus(p.node, p.n, &want);
+    if (p.n && refuse(c, &p, each)) {
+        stays = true;
+    } else if (p.n) {
+        wanted = count_wanted(c, &p.node[0], each, &held);
+        /* what the machine hasn't got at all is an error now */
+        stays = wanted > p.node[0].gpus && wanted <= p.node[0].gpus_all;
+        if (stays)
+            go_on(c, machine(c), wanted - held);
+    }
+    free(p.node);
+    return stays || c->bad;
+}
+
+/* ---- time ---- */
+
+uint64_t gpu_wait_due(const struct cell *c)
+{
+    const struct group_node *node = awaited(c);
+
+    return node && c->prep.wants_gpus ? clock_earlier(node->wait.until_ns, node->wait.next_ns)
+                                      : NEVER;
+}
+
+void gpu_wait_tick(struct cell *c, uint64_t now)
+{
+    struct group_node *node = awaited(c);
+
+    if (!node || now < gpu_wait_due(c))
+        return;
+    if (now >= node->wait.until_ns) {
+        time_is_over(c);
+        return;
+    }
+    node->wait.next_ns = NEVER;
+    cell_limit_step(c, now + START_LIMIT_NS);
+    (void)node_gpus_ask(c);
+}
+
+/* ---- the end ---- */
+
+void gpu_wait_over(struct cell *c)
+{
+    struct group_node *node = awaited(c);
+
+    if (node)
+        node->wait.wants = 0;
+}
+
+void gpu_wait_leave(struct cell *c)
+{
+    const struct span q = { .kind = SPAN_GPUS, .cell = c->id };
+    struct group_node *node = machine(c);
+    struct err err = { "" };
+
+    if (!c->plan.wait_ns || !node || node->wait.cell != c->id)
+        return;
+    node->wait = (struct gpu_wait){ .wants = 0 };
+    (void)notebook_send_node(c->nb, node->number, &q, &err);
 }

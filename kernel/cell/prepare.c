@@ -220,12 +220,14 @@ const struct cell_step cell_choosing = { CELL_BEFORE, .begin = prepare_choose_be
                                          .poll = prepare_choose_poll };
 
 const struct cell_step cell_asking = { CELL_BEFORE, .begin = prepare_ask_begin,
-                                       .poll = prepare_ask_poll, .timed_out = start_timed_out };
+                                       .poll = prepare_ask_poll, .timed_out = start_timed_out,
+                                       .fail = gpu_wait_leave };
 
 const struct cell_step cell_starting = { CELL_BEFORE,
                                          .begin = prepare_begin,
                                          .poll = prepare_poll,
                                          .timed_out = start_timed_out,
+                                         .fail = gpu_wait_leave,
                                          .probed = gpu_memory_on_probed,
                                          .ready = start_on_ready };
 

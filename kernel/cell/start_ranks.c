@@ -380,6 +380,7 @@ static void place_and_start(struct cell *c)
     free(p.node);
     if (rc < 0)
         return;
+    gpu_wait_over(c);
     if (cell_members(c) < 0)
         cell_fail(c, "RuntimeError", "out of memory");
     else
@@ -405,7 +406,7 @@ bool start_poll(struct cell *c)
     if (c->prep.left_over != c->prep.replaced)
         start_begin(c);
     fail_without_port(c);
-    if (!c->prep.wants_gpus || node_gpus_wait(c))
+    if (!c->prep.wants_gpus || node_gpus_wait(c) || gpu_wait_stays(c))
         return true;
     place_and_start(c);
     return !c->engine.moves;
@@ -450,7 +451,7 @@ bool start_try_poll(struct cell *c)
 
     if (!c->prep.wants_gpus)
         return true;
-    if (node_gpus_wait(c))
+    if (node_gpus_wait(c) || gpu_wait_stays(c))
         return false;
     c->prep.wants_gpus = false;
     cell_limit_step(c, NEVER);

@@ -201,6 +201,7 @@ static const struct {
     { output_due, output_tick, true, true },
     { step_due, step_tick, false, true },
     { gpu_memory_due, gpu_memory_tick, false, true },
+    { gpu_wait_due, gpu_wait_tick, false, true },
     { live_due, live_tick, false, true },
     { slow_answers_due, slow_answers_tick, false, false },
     { stop_callbacks_due, stop_callbacks_tick, true, false },

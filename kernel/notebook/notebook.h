@@ -45,6 +45,16 @@ struct asked {
 };
 
 /* A node on which the group's ranks may live; kernel/agents/node.h has its name and state. */
+/* A cell waits for GPUs of a node (node_gpus.c). */
+struct gpu_wait {
+    uint64_t cell;  /* its number */
+    unsigned wants; /* GPUs; 0: nobody waits */
+    unsigned ahead; /* notebooks that wait, too, and come first */
+    uint64_t until_ns;
+    uint64_t next_ns; /* when to ask again; NEVER: the answer is awaited */
+    bool noted;       /* a line has said that the cell waits */
+};
+
 struct group_node {
     unsigned number;
     bool lost;
@@ -53,7 +63,8 @@ struct group_node {
     bool asked;              /* it was asked for its GPUs and has not answered yet */
     bool known;              /* it has answered, and its driver could list the GPUs */
     unsigned gpus, gpus_all; /* GPUs that nobody else holds; all GPUs */
-    char held[400];  /* "held: GPU 1 by alice (pid 7, since 14:02)"; or why it has no GPUs; or "" */
+    char held[400]; /* "held: GPU 1 by alice (pid 7, since 14:02)"; or why it has no GPUs; or "" */
+    struct gpu_wait wait;
     char quota[600]; /* why ranks may not have all that nobody holds; "" if they may */
 };
 

@@ -79,6 +79,8 @@ void node_usage_gpus(struct agent *a, const struct span *m)
 {
     struct usage_request *q = asked_create(a, m);
 
+    gpu_wait(a->gpus,
+             m->v[F_GPUS_WAIT].u64 < UINT16_MAX ? (unsigned)m->v[F_GPUS_WAIT].u64 : UINT16_MAX);
     gpu_quota(a->gpus, (unsigned)m->v[F_GPUS_QUOTA].u64, m->v[F_GPUS_PLACE].s);
     if (q)
         gpu_list(a->gpus, answer, q);

@@ -20,7 +20,7 @@ worker_agent_gpu_libgpu_a_SOURCES = \
 	worker/agent/gpu/lease_holders.h worker/agent/gpu/lease_holders.c \
 	worker/agent/gpu/nvml.h worker/agent/gpu/nvml.c \
 	worker/agent/gpu/probe.h worker/agent/gpu/probe.c \
-	worker/agent/gpu/quota.c worker/agent/gpu/readings.c \
+	worker/agent/gpu/quota.c worker/agent/gpu/readings.c worker/agent/gpu/turn.h worker/agent/gpu/turn.c worker/agent/gpu/waiting.c \
 	worker/agent/gpu/assign.c \
 	worker/agent/gpu/moves.c \
 	worker/agent/gpu/gpu_errors.h worker/agent/gpu/gpu_errors.c

@@ -6,6 +6,7 @@
 
 #include "base/process.h"
 #include "worker/agent/gpu/lease.h"
+#include "worker/agent/gpu/turn.h"
 
 struct gpu_allocations *gpu_open(struct loop *loop, struct err *err)
 {
@@ -31,6 +32,7 @@ void gpu_close(struct gpu_allocations *d)
     watch_stop(d->keeper);
     gpus_release(&d->gpus);
     fd_close(&d->folder);
+    turn_close(d->turn);
     free(d->quota_place);
     free(d);
 }

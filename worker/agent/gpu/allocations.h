@@ -30,6 +30,8 @@ struct allocation {
     struct hold hold[];
 };
 
+struct gpu_turn;
+
 struct gpu_allocations {
     struct loop *loop; /* borrowed */
     struct probe_client *client;
@@ -38,6 +40,8 @@ struct gpu_allocations {
     struct allocation *allocations; /* a list */
     int folder;                     /* the folder of the leases; -1: not opened yet */
     struct watch *keeper;           /* a timer while there are leases */
+    struct gpu_turn *turn;          /* owned: our place among those who wait; NULL: we don't */
+    unsigned wants;                 /* how many GPUs we wait for; 0: none */
     unsigned quota;                 /* 0: none */
     char *quota_place;              /* owned: which file says so; NULL: the environment */
 };
@@ -56,6 +60,11 @@ json_t *allocation_uuids(const struct allocation *s); /* an empty list: NULL, or
 /* ---- assign.c ---- */
 /* Errors of its GPUs belong to its worker from now on. */
 void assign_mark(struct gpu_allocations *d, const struct allocation *s);
+
+/* ---- waiting.c ---- */
+/* Completes the list of GPUs, whose quota is in it: waits if gpu_wait() says so, and promises free
+ * GPUs to those who came first. -1: memory is out. */
+MUST_USE int waiting_add(struct gpu_allocations *d, json_t *root);
 
 /* ---- quota.c ---- */
 /* {"may": how many GPUs this notebook may hold, "text": why no more}, or null if there is no quota.

@@ -409,6 +409,7 @@ int gpu_take(struct gpu_allocations *d, const uint32_t *worker, size_t n, unsign
     for (size_t i = 0; i < n; i++)
         assign_mark(d, allocations_find(d, worker[i]));
     watch_leases(d);
+    gpu_wait(d, 0);
     return 0;
 fail:
     while (done > 0)

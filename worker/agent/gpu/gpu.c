@@ -94,7 +94,8 @@ static json_t *list_to_json(struct gpu_allocations *d)
             return NULL;
         }
     }
-    if (root && json_object_set_new(root, "quota", quota_json(d)) < 0) {
+    if (root &&
+        (json_object_set_new(root, "quota", quota_json(d)) < 0 || waiting_add(d, root) < 0)) {
         json_decref(root);
         return NULL;
     }

@@ -49,6 +49,9 @@ bool gpu_likely(const struct gpu_allocations *d);
 /* How many GPUs of the machine all notebooks of one user may hold together (0: any number), and
  * which file says so ("": the environment). For gpu_list and gpu_take, from now on. */
 void gpu_quota(struct gpu_allocations *d, unsigned most, struct slice place);
+/* With the next gpu_list, gets in the queue of the machine for so many GPUs, or stays there. 0:
+ * leaves it at once. gpu_take leaves it, too, when it has given GPUs. */
+void gpu_wait(struct gpu_allocations *d, unsigned wants);
 
 /* Call it after gpu_query. Takes `each` GPUs for each of n workers, or none for any, in the order
  * of workers and GPUs. share: several workers, and others on this machine, may hold the same GPUs.

@@ -114,8 +114,7 @@ bool lease_folder_is_there(int folder)
 
 /* ---- locks ---- */
 
-/* 0: it is locked for us; 1: somebody else has it; -1: errno. */
-static int lock(int fd, bool share)
+int lease_lock(int fd, bool share)
 {
 #ifdef F_OFD_SETLK
     struct flock l = { .l_type = share ? F_RDLCK : F_WRLCK, .l_whence = SEEK_SET };
@@ -132,8 +131,7 @@ static int lock(int fd, bool share)
     return errno == EWOULDBLOCK ? 1 : -1;
 }
 
-/* Would lock() return 1? */
-static bool is_locked(int fd, bool share)
+bool lease_is_locked(int fd, bool share)
 {
     bool held;
 
@@ -143,7 +141,7 @@ static bool is_locked(int fd, bool share)
     if (fcntl(fd, F_OFD_GETLK, &l) == 0)
         return l.l_type != F_UNLCK;
 #endif
-    if ((held = lock(fd, share) == 1) == false)
+    if ((held = lease_lock(fd, share) == 1) == false)
         (void)flock(fd, LOCK_UN);
     return held;
 }
@@ -251,7 +249,7 @@ static enum lease_result take_once(int folder, const char *uuid, bool share, int
         lease_release(fd);
         return LEASE_FAILED;
     }
-    locked = lock(*fd, share);
+    locked = lease_lock(*fd, share);
     if (locked == 0) {
         write_holder(*fd);
         return LEASE_TAKEN;
@@ -293,7 +291,7 @@ enum lease_result lease_keep(int folder, const char *uuid, bool share, int *fd, 
 
     if (is_named(folder, uuid, *fd)) {
         if (share)
-            (void)lock(*fd, true); /* an exclusive holder may be gone now */
+            (void)lease_lock(*fd, true); /* an exclusive holder may be gone now */
         return LEASE_TAKEN;
     }
     if ((result = lease_take(folder, uuid, share, &fresh, err)) == LEASE_TAKEN) {
@@ -322,7 +320,7 @@ bool lease_look(int folder, const char *uuid, bool share, struct lease_state *ou
     ssize_t n;
 
     *out = (struct lease_state){ .held = false };
-    if (fd >= 0 && is_plain(fd) && fstat(fd, &s) == 0 && (out->held = is_locked(fd, share))) {
+    if (fd >= 0 && is_plain(fd) && fstat(fd, &s) == 0 && (out->held = lease_is_locked(fd, share))) {
         n = pread(fd, out->said, LEASE_HOLDER - 1, 0);
         out->said[n > 0 ? n : 0] = '\0';
         clean(out->said);

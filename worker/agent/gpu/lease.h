@@ -55,6 +55,10 @@ bool lease_look(int folder, const char *uuid, bool share, struct lease_state *ou
 #define LEASE_USER 41u
 bool lease_user(uid_t uid, char out[static LEASE_USER]);
 
+/* Locks a file without waiting. 0: it is locked for us; 1: somebody else has it; -1: errno. */
+int lease_lock(int fd, bool share);
+bool lease_is_locked(int fd, bool share); /* Would that return 1? */
+
 /* ---- lease_said.c ---- */
 /* Who holds it now: "alice (pid 4711, since 14:03)", or "alice, digits.ipynb (pid …)" for alice and
  * root. The system says whose process that is, and which notebook. A name that is not in the local

@@ -17,7 +17,7 @@ _Init = Union[bool, Literal["nccl", "gloo"]]
 @overload
 def run(
     fn: _Path, *args: object, n: int | str | None = None, on: str | None = None, ranks: _Ranks | None = None, merge: _Merge | None = None,
-    init: _Init | None = None, gpus: int | str | None = None, no_gpu: bool = False, share: bool = False,
+    init: _Init | None = None, gpus: int | str | None = None, no_gpu: bool = False, share: bool = False, wait: _Time | None = None,
     env: Mapping[str, object] | None = None, cwd: _Path | None = None,
     no_code: bool = False, with_files: _Paths | None = None, timeout: _Time | None = None, grace: _Time | None = None,
     fresh: bool = False, gather: Literal[False] = False, seed: int | None = None,
@@ -25,7 +25,7 @@ def run(
 @overload
 def run(
     fn: Callable[..., _T], *args: Any, gather: Literal[True], n: int | str | None = None, on: str | None = None, ranks: _Ranks | None = None,
-    merge: _Merge | None = None, init: _Init | None = None, gpus: int | str | None = None, no_gpu: bool = False, share: bool = False,
+    merge: _Merge | None = None, init: _Init | None = None, gpus: int | str | None = None, no_gpu: bool = False, share: bool = False, wait: _Time | None = None,
     env: Mapping[str, object] | None = None, cwd: _Path | None = None,
     no_code: bool = False, with_files: _Paths | None = None, timeout: _Time | None = None, grace: _Time | None = None,
     fresh: bool = False, seed: int | None = None, **kw: Any,
@@ -33,7 +33,7 @@ def run(
 @overload
 def run(
     fn: Callable[..., _T], *args: Any, n: int | str | None = None, on: str | None = None, ranks: _Ranks | None = None, merge: _Merge | None = None,
-    init: _Init | None = None, gpus: int | str | None = None, no_gpu: bool = False, share: bool = False,
+    init: _Init | None = None, gpus: int | str | None = None, no_gpu: bool = False, share: bool = False, wait: _Time | None = None,
     env: Mapping[str, object] | None = None, cwd: _Path | None = None,
     no_code: bool = False, with_files: _Paths | None = None, timeout: _Time | None = None, grace: _Time | None = None,
     fresh: bool = False, gather: Literal[False] = False, seed: int | None = None, **kw: Any,
@@ -42,7 +42,7 @@ def run(
 def call(
     fn: _Path, args: Sequence[object] = (), kwargs: None = None, *, n: int | str | None = None, on: str | None = None,
     ranks: _Ranks | None = None, merge: _Merge | None = None, init: _Init | None = None, gpus: int | str | None = None, no_gpu: bool = False,
-    share: bool = False, env: Mapping[str, object] | None = None, cwd: _Path | None = None,
+    share: bool = False, wait: _Time | None = None, env: Mapping[str, object] | None = None, cwd: _Path | None = None,
     no_code: bool = False, with_files: _Paths | None = None, timeout: _Time | None = None,
     grace: _Time | None = None, fresh: bool = False, gather: Literal[False] = False, seed: int | None = None,
 ) -> None: ...
@@ -50,7 +50,7 @@ def call(
 def call(
     fn: Callable[..., _T], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, *, gather: Literal[True],
     n: int | str | None = None, on: str | None = None, ranks: _Ranks | None = None, merge: _Merge | None = None, init: _Init | None = None,
-    gpus: int | str | None = None, no_gpu: bool = False, share: bool = False, env: Mapping[str, object] | None = None,
+    gpus: int | str | None = None, no_gpu: bool = False, share: bool = False, wait: _Time | None = None, env: Mapping[str, object] | None = None,
     cwd: _Path | None = None,
     no_code: bool = False, with_files: _Paths | None = None, timeout: _Time | None = None, grace: _Time | None = None, fresh: bool = False, seed: int | None = None,
 ) -> list[_T]: ...
@@ -58,7 +58,7 @@ def call(
 def call(
     fn: Callable[..., _T], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, *, n: int | str | None = None,
     on: str | None = None, ranks: _Ranks | None = None, merge: _Merge | None = None, init: _Init | None = None, gpus: int | str | None = None,
-    no_gpu: bool = False, share: bool = False, env: Mapping[str, object] | None = None, cwd: _Path | None = None,
+    no_gpu: bool = False, share: bool = False, wait: _Time | None = None, env: Mapping[str, object] | None = None, cwd: _Path | None = None,
     no_code: bool = False, with_files: _Paths | None = None, timeout: _Time | None = None, grace: _Time | None = None, fresh: bool = False, gather: Literal[False] = False, seed: int | None = None,
 ) -> _T: ...
 def group(on: str | None = None) -> Group: ...

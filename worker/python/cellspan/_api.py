@@ -37,7 +37,8 @@ def run(fn, *args, **kw):
 
     n: world size, or "gpu"; on: where, such as "ssh:host1,host2*4" or "slurm:--nodes=2"; ranks: text such as "0,2-3", a
     number or a list; merge: "fold", "prefix", "rank0", "panel", "raw"; init: True, "nccl" or "gloo"; gpus: for each rank;
-    no_gpu: ranks see none; share: GPUs that others hold may be used; env: {name: text}; cwd: the ranks' folder; no_code: the
+    no_gpu: ranks see none; share: GPUs that others hold may be used; wait: for
+    how long to wait for those that others hold; env: {name: text}; cwd: the ranks' folder; no_code: the
     notebook's own modules don't go to other machines; with_files: a path, or a list of them, of what goes there, too; timeout, grace:
     seconds, or text such as "1.5m"; fresh: first start new ranks; seed: a number, from which the ranks' random numbers are seeded
     before the call. If fn has arguments with these names, use call().

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* turn.c - see turn.h. A file's name begins with the time since the machine's start at which its
+ * notebook came, which no change of the clock moves. Who comes first? Those whose files were there
+ * when ours had been made, and whose names are smaller. So of two that come at once, one waits for
+ * the other and never both, and a name that is made up later gets nobody before us: we remember who
+ * was there.
+ *
+ * The owner of the folder can remove files. Then a place is made again. */
+#ifdef __linux__
+#define _GNU_SOURCE
+#endif
+#include "worker/agent/gpu/turn.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/process.h"
+#include "worker/agent/gpu/lease.h"
+
+#define BEGINS     "wait."
+#define NAME_SIZE  48u
+#define SEEN_MAX   8192u       /* files of the folder that are looked at */
+#define PLACES_MAX 512u        /* places that are kept in mind */
+#define TEXT_MAX   (32u << 10) /* bytes of a file that are read: it may list GPUS_MAX GPUs */
+#define WANTS_MAX  65535u
+#define OLD_S      60 /* a file without a lock is removed by its user after so long */
+
+struct place {
+    char name[NAME_SIZE];
+    uid_t uid;
+    ino_t file;
+    time_t since;
+};
+
+struct gpu_turn {
+    int fd, folder; /* our file; a copy of the folder's descriptor */
+    char name[NAME_SIZE];
+    char *gpus; /* owned: a line for each GPU that will do */
+    unsigned wants;
+    struct place *ahead; /* owned, n of them */
+    size_t n;
+};
+
+/* ---- files of others ---- */
+
+/* "wait.00000000012345678901.4711" */
+static bool is_name(const char *name)
+{
+    const size_t n = strlen(BEGINS), all = strlen(name);
+
+    return all < NAME_SIZE && all > n + 21 && strncmp(name, BEGINS, n) == 0 &&
+           strspn(name + n, "0123456789") == 20 && name[n + 20] == '.' &&
+           strspn(name + n + 21, "0123456789") == all - n - 21;
+}
+
+/* Opens the file of a place, if its owner holds it: only he can lock it for writing. -1: it counts
+ * for nothing. */
+static int open_place(int folder, const char *name, struct stat *s)
+{
+    int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+
+    if (fd >= 0 && (fstat(fd, s) < 0 || !S_ISREG(s->st_mode) || s->st_mode & (S_IWGRP | S_IWOTH) ||
+                    !lease_is_locked(fd, true)))
+        fd_close(&fd);
+    return fd;
+}
+
+/* What is left of a killed agent of ours. A file that is just being made has no lock yet. */
+static void remove_old(int folder, const char *name)
+{
+    struct stat s;
+
+    if (fstatat(folder, name, &s, AT_SYMLINK_NOFOLLOW) == 0 && s.st_uid == geteuid() &&
+        S_ISREG(s.st_mode) && time(NULL) - s.st_mtime > OLD_S)
+        (void)unlinkat(folder, name, 0);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+
+    return strcmp(x->name, y->name);
+}
+
+/* Leaves the first TURN_OF_USER places of each user. */
+static size_t bound_users(struct place *of, size_t n)
+{
+    size_t kept = 0;
+
+    qsort(of, n, sizeof *of, by_name);
+    for (size_t i = 0; i < n; i++) {
+        unsigned same = 0;
+
+        for (size_t k = 0; k < kept; k++)
+            same += of[k].uid == of[i].uid;
+        if (same < TURN_OF_USER)
+            of[kept++] = of[i];
+    }
+    return kept;
+}
+
+/* All places that are held, the smallest name first; the caller frees *of. -1: memory is out. */
+static int list_places(int folder, const char *but, struct place **of, size_t *n)
+{
+    const int own = fcntl(folder, F_DUPFD_CLOEXEC, 0);
+    DIR *dir = own < 0 ? NULL : fdopendir(own);
+    struct dirent *entry;
+    size_t seen = 0;
+
+    *n = 0;
+    *of = calloc(PLACES_MAX, sizeof **of);
+    if (dir)
+        rewinddir(dir); /* the copy has the folder's position */
+    while (*of && dir && *n < PLACES_MAX && seen++ < SEEN_MAX && (entry = readdir(dir))) {
+        struct place *one = &(*of)[*n];
+        struct stat s;
+        int fd;
+
+        if (!is_name(entry->d_name) || (but && strcmp(entry->d_name, but) == 0))
+            continue;
+        if ((fd = open_place(folder, entry->d_name, &s)) < 0) {
+            remove_old(folder, entry->d_name);
+            continue;
+        }
+        close(fd);
+        snprintf(one->name, sizeof one->name, "%s", entry->d_name);
+        one->uid = s.st_uid;
+        one->file = s.st_ino;
+        one->since = s.st_ctime;
+        ++*n;
+    }
+    if (dir)
+        closedir(dir);
+    else if (own >= 0)
+        close(own);
+    *n = *of ? bound_users(*of, *n) : 0;
+    return *of ? 0 : -1;
+}
+
+/* ---- our file ---- */
+
+static int make_file(struct gpu_turn *t)
+{
+    const mode_t mask = umask(0);
+    const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    /* others can open it only once it is locked: they could lock it, too */
+    int fd = openat(t->folder, t->name, flags, 0600);
+
+    (void)umask(mask);
+    if (fd < 0)
+        return -1;
+    if (lease_lock(fd, false) != 0 || fchmod(fd, 0644) < 0) {
+        (void)unlinkat(t->folder, t->name, 0);
+        fd_close(&fd);
+        return -1;
+    }
+    fd_close(&t->fd);
+    t->fd = fd;
+    return 0;
+}
+
+static int write_file(struct gpu_turn *t, unsigned wants)
+{
+    struct buf text = BUF_INIT;
+    int rc = -1;
+
+    /* one write: a reader finds the old text or the new one */
+    if (buf_addf(&text, "wants %-5u\n%s", wants, t->gpus) == 0 &&
+        pwrite(t->fd, text.p, text.n, 0) == (ssize_t)text.n)
+        rc = 0;
+    buf_release(&text);
+    t->wants = wants;
+    return rc;
+}
+
+static bool is_there(const struct gpu_turn *t)
+{
+    struct stat ours, named;
+
+    return fstat(t->fd, &ours) == 0 &&
+           fstatat(t->folder, t->name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+           ours.st_ino == named.st_ino && ours.st_dev == named.st_dev;
+}
+
+static void name_turn(struct gpu_turn *t)
+{
+    struct timespec now = { 0 };
+
+#ifdef CLOCK_BOOTTIME
+    (void)clock_gettime(CLOCK_BOOTTIME, &now);
+#else
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+#endif
+    snprintf(t->name, sizeof t->name, BEGINS "%011lld%09ld.%ld", (long long)now.tv_sec, now.tv_nsec,
+             (long)getpid());
+}
+
+static char *uuid_lines(const struct gpus *gpus)
+{
+    struct buf text = BUF_INIT;
+    int rc = buf_add_text(&text, "");
+
+    for (size_t i = 0; rc == 0 && i < gpus->n; i++)
+        rc = buf_addf(&text, "%s\n", gpus->v[i].uuid);
+    if (rc == 0 && text.n)
+        return buf_take(&text);
+    buf_release(&text);
+    return NULL;
+}
+
+/* Those that are there now with smaller names. -1: memory is out, or there is no room for us. */
+static int remember(struct gpu_turn *t, struct err *err)
+{
+    unsigned same = 0;
+    size_t kept = 0;
+
+    if (list_places(t->folder, t->name, &t->ahead, &t->n) < 0)
+        return err_set(err, "out of memory");
+    for (size_t i = 0; i < t->n; i++) {
+        same += t->ahead[i].uid == geteuid();
+        if (strcmp(t->ahead[i].name, t->name) < 0)
+            t->ahead[kept++] = t->ahead[i];
+    }
+    t->n = kept;
+    if (same >= TURN_OF_USER)
+        return err_set(err, "%u notebooks of this user wait for GPUs already; no more can",
+                       TURN_OF_USER);
+    return 0;
+}
+
+struct gpu_turn *turn_open(int folder, unsigned wants, const struct gpus *gpus, struct err *err)
+{
+    struct gpu_turn *t = calloc(1, sizeof *t);
+
+    if (!t)
+        return err_null(err, "out of memory");
+    t->fd = -1;
+    t->folder = fcntl(folder, F_DUPFD_CLOEXEC, 3);
+    name_turn(t);
+    if (t->folder < 0 || !(t->gpus = uuid_lines(gpus))) {
+        (void)err_set(err, "out of memory");
+    } else if (make_file(t) < 0 || write_file(t, wants < WANTS_MAX ? wants : WANTS_MAX) < 0) {
+        (void)err_set(err, "a place among those who wait for GPUs can't be made: %s",
+                      strerror(errno));
+    } else if (remember(t, err) == 0) {
+        return t;
+    }
+    turn_close(t);
+    return NULL;
+}
+
+int turn_keep(struct gpu_turn *t, int folder, unsigned wants, struct err *err)
+{
+    int own;
+
+    if (!is_there(t)) {
+        if ((own = fcntl(folder, F_DUPFD_CLOEXEC, 3)) < 0)
+            return err_set(err, "%s", strerror(errno));
+        fd_close(&t->folder);
+        t->folder = own;
+        if (make_file(t) < 0) { /* somebody has put another one there */
+            name_turn(t);
+            if (make_file(t) < 0)
+                return err_set(err, "%s", strerror(errno));
+        }
+    } else if (wants == t->wants) {
+        return 0;
+    }
+    return write_file(t, wants < WANTS_MAX ? wants : WANTS_MAX) < 0
+               ? err_set(err, "%s", strerror(errno))
+               : 0;
+}
+
+void turn_close(struct gpu_turn *t)
+{
+    if (!t)
+        return;
+    if (t->fd >= 0 && is_there(t))
+        (void)unlinkat(t->folder, t->name, 0);
+    fd_close(&t->fd);
+    fd_close(&t->folder);
+    free(t->gpus);
+    free(t->ahead);
+    free(t);
+}
+
+/* ---- who comes first ---- */
+
+/* Does it name one of them, in a line of its own? */
+static bool names_one(const char *text, const struct gpus *gpus)
+{
+    char line[GPU_TEXT + 3];
+
+    for (size_t i = 0; i < gpus->n; i++) {
+        snprintf(line, sizeof line, "\n%s\n", gpus->v[i].uuid);
+        if (strstr(text, line))
+            return true;
+    }
+    return false;
+}
+
+static void say_who(const struct place *one, char out[static TURN_WHO])
+{
+    const long pid = strtol(strrchr(one->name, '.') + 1, NULL, 10);
+    char user[LEASE_USER], notebook[LEASE_NOTEBOOK] = "", when[LEASE_TIME];
+    uid_t uid;
+
+    (void)lease_user(one->uid, user);
+    lease_time(one->since, when);
+    if (process_uid(pid, &uid) && uid == one->uid) /* the number is its user's word */
+        (void)lease_notebook(pid, notebook);
+    snprintf(out, TURN_WHO, "%s%s%s (pid %ld, since %s)", user, notebook[0] ? ", " : "", notebook,
+             pid, when);
+}
+
+/* false: it is held no more, or it is another file. */
+static bool add_place(int folder, const struct place *one, const struct gpus *gpus, char *text,
+                      struct turn_ahead *out)
+{
+    struct stat s;
+    int fd = open_place(folder, one->name, &s);
+    unsigned wants = 0;
+    ssize_t n;
+
+    if (fd < 0 || s.st_ino != one->file || s.st_uid != one->uid) {
+        fd_close(&fd);
+        return false;
+    }
+    n = pread(fd, text, TEXT_MAX, 0);
+    text[n > 0 ? n : 0] = '\0';
+    close(fd);
+    if (sscanf(text, "wants %5u", &wants) != 1 || wants == 0 || !names_one(text, gpus))
+        return true; /* it is in nobody's way */
+    if (!out->places++)
+        say_who(one, out->who);
+    out->gpus += out->gpus + wants < WANTS_MAX ? wants : WANTS_MAX - out->gpus;
+    return true;
+}
+
+void turn_look(struct gpu_turn *t, int folder, const struct gpus *gpus, struct turn_ahead *out)
+{
+    char *text = malloc(TEXT_MAX + 1);
+    struct place *all = NULL;
+    size_t n = 0, kept = 0;
+
+    *out = (struct turn_ahead){ .places = 0 };
+    if (!text)
+        return;
+    if (!t && list_places(folder, NULL, &all, &n) == 0)
+        for (size_t i = 0; i < n; i++)
+            (void)add_place(folder, &all[i], gpus, text, out);
+    for (size_t i = 0; t && i < t->n; i++)
+        if (add_place(t->folder, &t->ahead[i], gpus, text, out))
+            t->ahead[kept++] = t->ahead[i];
+    if (t)
+        t->n = kept;
+    free(all);
+    free(text);
+}

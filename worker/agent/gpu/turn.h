@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* turn.h - whose turn it is to get GPUs: the notebooks of a machine that wait for some, of all
+ * users, without a process that leads them. Each has a file beside the leases, which is its own
+ * user's and locked, so that nobody else can make, lock or remove it, and so that it counts for
+ * nothing when its process is gone. */
+#ifndef WORKER_AGENT_GPU_TURN_H
+#define WORKER_AGENT_GPU_TURN_H
+
+#include "base/err.h"
+#include "worker/agent/gpu/gpu_list.h"
+
+#define TURN_OF_USER 16u /* places of one user that count */
+#define TURN_WHO     160u
+
+struct gpu_turn; /* a notebook's place */
+
+/* Waits for `wants` of these GPUs from now on: behind all that wait already. NULL: *err. */
+struct gpu_turn *turn_open(int folder, unsigned wants, const struct gpus *gpus, struct err *err);
+/* Call it regularly: tells the others how many are wanted now (0: they need not wait for us), and
+ * makes the file again if somebody has removed it. -1: *err; the place is unchanged. */
+MUST_USE int turn_keep(struct gpu_turn *t, int folder, unsigned wants, struct err *err);
+void turn_close(struct gpu_turn *t); /* gives the place up; NULL is fine */
+
+struct turn_ahead {
+    unsigned places;    /* notebooks that come first */
+    unsigned gpus;      /* how many of `gpus` they want; at most 65535 */
+    char who[TURN_WHO]; /* the first of them that wants some: "alice (pid 4711, since 14:03)"; or ""
+                         */
+};
+
+/* What comes first. t NULL: we don't wait, and all who do come first. */
+void turn_look(struct gpu_turn *t, int folder, const struct gpus *gpus, struct turn_ahead *out);
+
+#endif

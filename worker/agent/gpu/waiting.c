@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* waiting.c - see gpu.h: waits for GPUs, and leaves free ones to those who came first. */
+#include <stdio.h>
+
+#include "base/log.h"
+#include "worker/agent/gpu/allocations.h"
+#include "worker/agent/gpu/lease.h"
+#include "worker/agent/gpu/turn.h"
+
+void gpu_wait(struct gpu_allocations *d, unsigned wants)
+{
+    d->wants = wants;
+    if (wants)
+        return;
+    turn_close(d->turn);
+    d->turn = NULL;
+}
+
+/* How many the others have to leave for us: none while only this user's quota is in the way. */
+static unsigned wanted(const struct gpu_allocations *d, const json_t *root)
+{
+    const json_t *may = json_object_get(json_object_get(root, "quota"), "may");
+    const json_int_t own = (json_int_t)quota_own(d);
+
+    return json_is_integer(may) && own + (json_int_t)d->wants > json_integer_value(may) ? 0
+                                                                                        : d->wants;
+}
+
+static int take_place(struct gpu_allocations *d, const json_t *root, struct err *err)
+{
+    if (d->turn)
+        return turn_keep(d->turn, d->folder, wanted(d, root), err);
+    d->turn = turn_open(d->folder, wanted(d, root), &d->gpus, err);
+    return d->turn ? 0 : -1;
+}
+
+/* The last of those that nobody holds. */
+static int promise(const struct gpu_allocations *d, json_t *gpus, const struct turn_ahead *ahead)
+{
+    char text[TURN_WHO + 32];
+    unsigned left = ahead->gpus;
+
+    snprintf(text, sizeof text, "%s, who waits for it", ahead->who);
+    for (size_t i = json_array_size(gpus); left && i-- > 0;) {
+        json_t *one = json_array_get(gpus, i);
+
+        if (!json_is_null(json_object_get(one, "leased_by")) ||
+            allocations_uses(d, d->gpus.v[i].uuid))
+            continue;
+        if (json_object_set_new(one, "leased_by", json_string(text)) < 0)
+            return -1;
+        left--;
+    }
+    return 0;
+}
+
+int waiting_add(struct gpu_allocations *d, json_t *root)
+{
+    struct turn_ahead ahead = { .places = 0 };
+    struct err err = { "" };
+
+    if (!d->gpus.n)
+        return 0;
+    if (allocations_folder(d, &err) >= 0) {
+        if (d->wants && take_place(d, root, &err) < 0)
+            log_warn("gpu", "%s", err.text);
+        turn_look(d->turn, d->folder, &d->gpus, &ahead);
+    }
+    if (promise(d, json_object_get(root, "gpus"), &ahead) < 0)
+        return -1;
+    return json_object_set_new(root, "queue",
+                               d->wants ? json_pack("{s:i, s:s}", "ahead", (int)ahead.places, "why",
+                                                    d->turn ? "" : err.text)
+                                        : json_null());
+}
