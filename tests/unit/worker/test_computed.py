@@ -49,6 +49,11 @@ class Own:
         return {"data": self.data, "n": "of its own"}
     def __setstate__(self, state):
         self.data = state["data"]
+class Slots:
+    __slots__ = ("data", "__dict__")
+    n = functools.cached_property(lambda self: 5)
+    def __init__(self):
+        self.data = [1]
 class Reduced:
     n = functools.cached_property(lambda self: 5)
     def __init__(self, data):
@@ -77,6 +82,7 @@ SAME = [
     ("x = {Plain(): Below()}", "[(k.n, v.n, k.hidden, v.hidden) for k, v in x.items()]"),
     ("x = Own()", "x.n"),
     ("x = Reduced(3)", "x.n"),
+    ("x = Slots()", "x.n"),
     ("x = Either", "x(5), x('b')"),
     ("Either(4); x = [Either.A]", "Either(5), Either(4)"),
     ("x = area", "x(1), x(numpy.ones(2)), x('a')"),
@@ -93,6 +99,7 @@ CHANGED = [
     ("x = Below()", "x.hidden = 8"),
     ("x = [Plain(), Below()]; x[0].n", "x[1].n; x.reverse()"),
     ("x = Own()", "x.n; x.data = 2"),
+    ("x = Slots()", "x.n, x.data.append(2)"),
     ("x = area", "x.register(str, lambda x: 2)"),
     ("x = User", "x.plain.net"),
     ("x = Either", "x.A.mark = 1"),

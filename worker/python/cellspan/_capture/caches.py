@@ -72,9 +72,12 @@ def without_computed(kind, reduced, computed):
     """The reduction of an object without these attributes, {name: value}; like that of one which has never had them."""
     reduced = less(reduced, computed)
     is_own = getattr(kind, "__getstate__", None) is not getattr(object, "__getstate__", None)
-    if isinstance(reduced, tuple) and len(reduced) > 2 and reduced[2] == {} and not is_own:
-        return (*reduced[:2], NO_STATE, *reduced[3:])
-    return reduced
+    if is_own or not isinstance(reduced, tuple) or len(reduced) < 3:
+        return reduced
+    make, args, state, *more = reduced
+    if isinstance(state, tuple) and state[:1] == ({},):  # the second part has slots
+        state = (NO_STATE, *state[1:])
+    return (make, args, NO_STATE if state == {} else state, *more)
 
 
 def of_dispatch(function):
