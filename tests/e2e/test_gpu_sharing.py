@@ -191,6 +191,23 @@ def test_python_waits_too(book):  # noqa: F811
     two.wait(cell).assert_ok()
 
 
+def test_the_command_waits_as_well(book, gpus, cellspan, tmp_path):  # noqa: F811
+    one = book()
+    one.ok("%%distribute -n 4\n1")
+    script = tmp_path / "two.py"
+    script.write_text("import os\nprint('of', os.environ['WORLD_SIZE'])\n")
+    code, out, err = cellspan("run", "-n", "2", "--wait", "2s", str(script), **gpus.environment)
+    assert code and "waits for 2 GPUs: 1st in the queue, for at most 2 s (" in err and "--wait 2 s is over" in err, (code, out, err)
+    started = cellspan("run", "-n", "2", "--wait", "10min", str(script), start=True, **gpus.environment)
+    try:
+        one.ok("%ranks stop")
+        out, err = started.communicate(timeout=100)
+        assert started.returncode == 0 and b"of 2" in out, (out, err)
+    finally:
+        started.kill()
+        started.communicate()
+
+
 # ---- two users
 
 
