@@ -4,7 +4,7 @@ what the members were made of, and it loses names of other members.
 
 Here a member is sent as what it is: its value, what its data type (str, int, a date) needs, and its attributes. The receiver lets Python's
 own enum machinery make the class, without any of the user's code. Then the class is filled, as any class, and each member gets its
-attributes. Everywhere else a member is sent as its class and its name.
+value, its content and its attributes, which may hold members. Everywhere else a member is sent as its class and its name.
 """
 
 from __future__ import annotations
@@ -37,12 +37,32 @@ def is_enum(cls):
 
 
 def arguments(cls, number):
-    """The arguments of make_enum()."""
-    members, base = [], next(each for each in cls._member_type_.__mro__ if _is_made_by(each))
+    """The arguments of make_enum(): of each member only what makes it. The rest, which may hold the members, is in state()."""
+    members, base = [], _base(cls)
     for name, member in cls._member_map_.items():
-        members.append((name, member._value_, *_data(member, base)) if member._name_ == name else (name, member._name_))
-    parts = cls.__module__, getattr(cls, "_boundary_", None), members, list(_others(cls)), list(cls._member_names_)
+        value = member._value_ if issubclass(cls, enum.Flag) else None
+        members.append((name, value, *_data(member, base)[:2]) if member._name_ == name else (name, member._name_))
+    parts = cls.__module__, getattr(cls, "_boundary_", None), members, list(cls._member_names_)
     return type(cls), cls.__name__, cls.__bases__, parts, number, None
+
+
+def state(cls):
+    """({name: (value, content, attributes)} of the members, [_others()])."""
+    slots, base, members = slots_of(cls), _base(cls), {}
+    for name, member in cls._member_map_.items():
+        if member._name_ == name:
+            members[name] = member._value_, _data(member, base)[2], _attributes(member, slots)
+    return members, list(_others(cls))
+
+
+def names_in(state):
+    """{name of a member: names of its attributes}."""
+    return {name: frozenset(own) for name, (_, _, own) in state[0].items() if own}
+
+
+def _base(cls):
+    """The class of C that makes the members and their content."""
+    return next(each for each in cls._member_type_.__mro__ if _is_made_by(each))
 
 
 def _others(cls):
@@ -75,20 +95,21 @@ def _is_equal(one, other, unknown=False):
 
 
 def _data(member, base):
-    """(the class of C that makes such an object and its content, the arguments for that, items of a list, pairs of a dict)."""
+    """(_base(), the arguments with which it makes such an object, its content: (arguments of __init__, items of a list, pairs of a dict), or
+    None if the object can't have another one)."""
     kind = type(member)
     if base is object:
-        return base, (), None, None
+        return base, (), None
     if base in FILLED:
-        return base, (base(member),), None, None
+        return base, (), ((base(member),), (), ())
     if hasattr(base, "__getnewargs__"):
-        return base, base.__getnewargs__(member), None, None
+        return base, base.__getnewargs__(member), None
     make, args, state, items, pairs = (*base.__reduce_ex__(member, 2), None, None, None)[:5]
     if make is copyreg.__newobj__ and args[0] is kind:
         make, args = kind, args[1:]
     if make is not kind or not _is_of_attributes(state):
         raise pickle.PicklingError(f"the enum {kind.__name__} can't be sent: its members are of the class {base.__name__}; send their values")
-    return base, args, None if items is None else list(items), None if pairs is None else list(pairs)
+    return base, args, (args, list(items or ()), list(pairs or ())) if hasattr(base, "clear") else None
 
 
 def _is_made_by(kind):
@@ -98,7 +119,7 @@ def _is_made_by(kind):
 
 
 def _is_of_attributes(state):
-    """Are these only the attributes of an object, which members_state() has?"""
+    """Are these only the attributes of an object, which state() has?"""
     return all(part is None or isinstance(part, dict) for part in (state if isinstance(state, tuple) and len(state) == 2 else (state,)))
 
 
@@ -113,12 +134,6 @@ def reduced(cls):
 def own_names(cls, names):
     """Those of a class's own names that are sent: not its members and what Python makes of them."""
     return [name for name in names if name not in OF_PYTHON and name not in cls._member_map_]
-
-
-def members_state(cls):
-    """{name: {attribute: value}} of what the user, or the data type, has set of each member."""
-    slots = slots_of(cls)
-    return {name: _attributes(member, slots) for name, member in cls._member_map_.items() if member._name_ == name}
 
 
 def _attributes(member, slots):
@@ -167,14 +182,13 @@ def may_note_values(cls):
 
 def noted(reduced):
     """The values of _others() in the reduction of an enum, other than aliases."""
-    return [value for value, _, is_alias in reduced[1][4][3] if not is_alias]
+    return [value for value, _, is_alias in reduced[2][2][1] if not is_alias]
 
 
 def without_noted(reduced, values):
     """The reduction of an enum without these of its _others()."""
-    make, (enum_of, metaclass, name, bases, parts, *rest), *more = reduced
-    rows = [row for row in parts[3] if row[2] or row[0] not in values]
-    return (make, (enum_of, metaclass, name, bases, (*parts[:3], rows, *parts[4:]), *rest), *more)
+    make, args, (attributes, name, (members, others)), *more = reduced
+    return (make, args, (attributes, name, (members, [row for row in others if row[2] or row[0] not in values])), *more)
 
 
 # ---- the side that loads ------------------------------------------------------------------------------------------
@@ -204,37 +218,22 @@ def set_attributes(member, attributes, came):
 class _Part:
     """What stands for a member, or an alias of one, in the body of a class, until Python makes it."""
 
-    def __init__(self, value, base, args, items, pairs):
-        self.value, self.base, self.args, self.items, self.pairs = value, base, args, items, pairs
+    def __init__(self, value, base, args):
+        self.value, self.base, self.args = value, base, args
 
     def make(self, cls):
         base = self.base
-        made = base.__new__(cls) if base in FILLED else base.__new__(cls, *self.args)
-        self._fill(made)
-        # The body of a flag needs its number. Of the others, members of equal values would become one.
-        made._value_ = self.value if issubclass(cls, enum.Flag) else self
-        return made
-
-    def set(self, member):
-        """Gives a member the content and the value that it has now. What can't be emptied can't be changed either."""
-        if hasattr(self.base, "clear"):
-            self.base.clear(member)
-            self._fill(member)
-        vars(member)["_value_"] = self.value
-
-    def _fill(self, made):
-        base = self.base
+        made = base.__new__(cls, *self.args)
         if base is not object and "__init__" in base.__dict__:
             base.__init__(made, *self.args)
-        if self.items is not None:
-            base.extend(made, self.items)
-        for key, value in self.pairs or ():
-            base.__setitem__(made, key, value)
+        # The body of a flag needs its number. Others get their values later: here, members of equal values would become one.
+        made._value_ = self if self.value is None else self.value
+        return made
 
 
 def make_enum(native, metaclass, name, bases, parts):
-    """An enum with its members, which have no attributes yet. native: rebuild.native() of the metaclass."""
-    module, boundary, members, others, names = parts
+    """An enum with its members, which set_state() fills. native: rebuild.native() of the metaclass."""
+    module, boundary, members, names = parts
     options = {} if boundary is None or not any(issubclass(base, enum.Flag) for base in bases) else {"boundary": boundary}
     body, made = native("__prepare__")(name, bases), {}
     body["__module__"] = module
@@ -251,10 +250,6 @@ def make_enum(native, metaclass, name, bases, parts):
         type.__setattr__(cls, "__reduce_ex__", enum.Enum.__reduce_ex__)
         type.__setattr__(cls, "__module__", module)
     _put_in_order(cls, members, names)
-    for member, *rest in members:
-        if len(rest) > 1:
-            vars(cls._member_map_[member])["_value_"] = rest[0]
-    _note_values(cls, others)
     return cls
 
 
@@ -272,25 +267,38 @@ def _put_in_order(cls, members, names):
     cls._member_names_[:] = [*names, *(name for name in cls._member_names_ if name not in order)]
 
 
-def set_members(cls, parts):
-    """Gives the members of an enum that came before the values that they have now, and adds those members and aliases that are new."""
-    for name, *rest in sorted(parts[2], key=_is_alias):
-        member, is_new = cls._member_map_.get(name), name not in cls._member_map_
-        if len(rest) > 1 and (is_new or member._name_ == name):
-            part = _Part(*rest)
-            member = part.make(cls) if is_new else member
-            part.set(member)
-        if not is_new:
-            continue
+def add_members(cls, parts):
+    """Adds the members and aliases to an enum that the sender has added since it sent the class before."""
+    new = [row for row in parts[2] if row[0] not in cls._member_map_]
+    for name, *rest in sorted(new, key=_is_alias):
         if len(rest) == 1:
             member = cls._member_map_[rest[0]]
         else:
+            member = _Part(*rest).make(cls)
             vars(member).update(_name_=name, __objclass__=cls, _sort_order_=len(cls._member_names_))
         cls._member_map_[name] = member
         if not isinstance(inspect.getattr_static(cls, name, None), types.DynamicClassAttribute):
             type.__setattr__(cls, name, member)
-    _put_in_order(cls, parts[2], parts[4])
-    _note_values(cls, parts[3])
+    _put_in_order(cls, parts[2], parts[3])
+
+
+def set_state(cls, state, came):
+    """Gives the members of an enum their values, content and attributes. came: names_in() their last state."""
+    members, others = state
+    base = _base(cls)
+    for name, (value, content, attributes) in members.items():
+        member = cls._member_map_[name]
+        if content is not None:
+            args, items, pairs = content
+            base.clear(member)
+            base.__init__(member, *args)
+            if items:
+                base.extend(member, items)
+            for key, one in pairs:
+                base.__setitem__(member, key, one)
+        vars(member)["_value_"] = value
+        set_attributes(member, attributes, came.get(name, ()))
+    _note_values(cls, others)
 
 
 def _note_values(cls, others):

@@ -275,7 +275,7 @@ def make_class(make, *args):
     known = cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID.get(args[AT])
     if known is not None:
         if make is make_enum and not _stays(known):
-            enums.set_members(known, args[3])
+            enums.add_members(known, args[3])
         return known
     try:
         hooks = _hooks(args)
@@ -335,13 +335,13 @@ def _stays(cls):
 
 def names_in(state):
     """{"": names of a class's attributes, an enum's member: names of its attributes}."""
-    attributes, _, members = state
-    return {"": frozenset(attributes), **{name: frozenset(own) for name, own in members.items() if own}}
+    attributes, _, of_enum = state
+    return {"": frozenset(attributes), **(enums.names_in(of_enum) if of_enum else {})}
 
 
 def set_class(cls, state):
     """Fills a class that was sent by value."""
-    attributes, name, members = state
+    attributes, name, of_enum = state
     if _stays(cls):
         return
     if "_fields_" in cls.__dict__ and any(base.__module__ == "_ctypes" for base in cls.__mro__):
@@ -351,8 +351,8 @@ def set_class(cls, state):
     _came[cls] = names_in(state)
     _delete(cls, came.get("", ()), attributes)
     _fill(cls, attributes)
-    for member, own in members.items():
-        enums.set_attributes(cls._member_map_[member], own, came.get(member, ()))
+    if of_enum:
+        enums.set_state(cls, of_enum, came)
     _local.filled = [*(getattr(_local, "filled", None) or ()), cls]
     if cls.__qualname__ != name:  # else it stays the same object, so that the class's next pickle has the same bytes
         type.__dict__["__qualname__"].__set__(cls, name)

@@ -450,8 +450,8 @@ def _reduce_class(cls, reduced):
     """(arguments, state) of a class that cloudpickle has reduced so."""
     _, args, (attributes, *_), *_ = reduced
     if enums.is_enum(cls):
-        return (rebuild.make_enum, *enums.arguments(cls, args[5])), (_attributes(cls, attributes), cls.__qualname__, enums.members_state(cls))
-    return (rebuild.make_plain, *_with_slots(cls, args)), (_attributes(cls, attributes), cls.__qualname__, {})
+        return (rebuild.make_enum, *enums.arguments(cls, args[5])), (_attributes(cls, attributes), cls.__qualname__, enums.state(cls))
+    return (rebuild.make_plain, *_with_slots(cls, args)), (_attributes(cls, attributes), cls.__qualname__, None)
 
 
 def _attributes(cls, found):
