@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Measures how soon a host is back when its network is.
 
-    python bench/remote/resume.py [--repeat N] [--cuts 0,1,5,15,60] [--prefix DIR] [--json FILE]
+    python bench/remote/resume.py [--repeat N] [--cuts 0,1,5,15,60] [--drop] [--prefix DIR] [--json FILE]
 
 Brings up two hosts (tests/engines/hosts.sh: root, network namespaces), with a rank on each. In each repeat, the second one's cable is out
-for each of these times; 0: its connection to the kernel is reset. A cell that needs both ranks waits meanwhile. From when the network is
+for each of these times; 0: its connection to the kernel is reset. --drop: its cable stays, and its packets to the notebook's machine
+and back are dropped, as where something on the way is out. A host whose cable is back asks for the other's address first, once a second,
+before it can send anything. A cell that needs both ranks waits meanwhile. From when the network is
 back:
 
     resumed   until its agent has resumed, as it says in the log; none where the connection outlived the cut
@@ -43,14 +45,14 @@ def resumed_at(log, since):
     return next((at for at in times if at >= since), None)
 
 
-def cut(hosts, kernel, seconds, log):
+def cut(hosts, kernel, seconds, log, drop):
     """(resumed, cell), in seconds."""
     alone = statistics.median(kernel.must(CELL).reply_at for _ in range(5))
     if seconds:
-        hosts.link("h2", False)
+        hosts.cut("h0", "h2") if drop else hosts.link("h2", False)
         cell = kernel.start(CELL)
         cell.wait(seconds)
-        hosts.link("h2", True)
+        hosts.heal("h0", "h2") if drop else hosts.link("h2", True)
     else:
         there = "dst %s and not dport = :22" % hosts.address("h2")
         subprocess.run(["ss", "-K", "-tn", there], stdout=subprocess.DEVNULL, check=True)
@@ -67,6 +69,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--cuts", default="0,1,5,15,60", help="seconds, separated by commas")
+    parser.add_argument("--drop", action="store_true")
     parser.add_argument("--prefix", help="where `cellspan install --prefix DIR` wrote the kernel to")
     parser.add_argument("--json", help="a file for all values, in seconds")
     args = parser.parse_args()
@@ -83,7 +86,7 @@ def main():
             kernel.must("%%distribute -n 2 --on ssh:h1,h2\npass")
             for _ in range(args.repeat):
                 for seconds in cuts:
-                    values[seconds].append(cut(hosts, kernel, seconds, log))
+                    values[seconds].append(cut(hosts, kernel, seconds, log, args.drop))
                     print("%3g s" % seconds, *("%8.3f" % one if one is not None else "       -" for one in values[seconds][-1]), flush=True)
     print("\n| cable out, s | resumed, s | cell, s |\n| --- | --- | --- |")
     for seconds in cuts:

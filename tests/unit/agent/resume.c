@@ -167,8 +167,8 @@ static void attempts_that_take_too_long_get_longer(void)
     struct redial r = { 0 }, s = { 0 };
     bool good = true;
 
-    redial_begin(&r, NS_PER_S, 120 * NS_PER_S);
-    redial_begin(&s, NS_PER_S, 10 * NS_PER_S);
+    redial_begin(&r, NS_PER_S, 120 * NS_PER_S, true);
+    redial_begin(&s, NS_PER_S, 10 * NS_PER_S, true);
     for (unsigned k = 0; k < 4; k++) {
         (void)redial_attempt(&r, NS_PER_S, 0);
         (void)redial_attempt(&s, NS_PER_S, 0);
@@ -188,7 +188,7 @@ static void sockets_dial_beside_each_other(void)
 {
     struct redial r = { 0 };
 
-    redial_begin(&r, NS_PER_S, 120 * NS_PER_S);
+    redial_begin(&r, NS_PER_S, 120 * NS_PER_S, true);
     (void)redial_attempt(&r, NS_PER_S, 0);
     ok(!redial_beside(&r, NS_PER_S + 149 * NS_PER_MS, 0) &&
            redial_beside(&r, NS_PER_S + 150 * NS_PER_MS, 0),
@@ -197,13 +197,16 @@ static void sockets_dial_beside_each_other(void)
            !redial_beside(&r, 20 * NS_PER_S, 0),
        "and one more for each such time");
     ok(redial_is_due(&r, NS_PER_S + 150 * NS_PER_MS), "the next attempt does not wait for them");
+    redial_begin(&r, NS_PER_S, 120 * NS_PER_S, false);
+    (void)redial_attempt(&r, NS_PER_S, 0);
+    ok(!redial_beside(&r, 2 * NS_PER_S, 0), "none does after a reset, as the network is there");
 }
 
 static void the_kernel_waits_while_this_machine_is_suspended(void)
 {
     struct redial r = { 0 };
 
-    redial_begin(&r, NS_PER_S, 120 * NS_PER_S);
+    redial_begin(&r, NS_PER_S, 120 * NS_PER_S, true);
     redial_slept(&r, 100 * NS_PER_S);
     ok(!redial_is_over(&r, 20 * NS_PER_S) && redial_is_over(&r, 21 * NS_PER_S),
        "a sleep of 100 s is a part of the 120 s");

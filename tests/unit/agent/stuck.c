@@ -106,7 +106,7 @@ static uint64_t resumes(struct test *t)
     struct watch *limit = loop_timer(t->loop, LIMIT_NS, 0, out_of_time, t->loop, &err);
 
     must(limit != NULL, err.text);
-    resume_start(t->resume, RESUMES);
+    resume_start(t->resume, RESUMES, true);
     must(loop_run(t->loop, &err) == 0, err.text);
     watch_stop(limit);
     return clock_now(&clock_system) - began;

@@ -10,8 +10,9 @@ void redial_hello(struct redial *r)
     r->unanswered = true;
 }
 
-void redial_begin(struct redial *r, uint64_t now, uint64_t resume_ns)
+void redial_begin(struct redial *r, uint64_t now, uint64_t resume_ns, bool out)
 {
+    r->out = out;
     r->resume_ns = resume_ns;
     r->lost_ns = r->next_ns = now;
     r->over_ns = now + resume_ns;
@@ -42,7 +43,7 @@ bool redial_beside(struct redial *r, uint64_t now, uint32_t chance)
 
     if (due)
         r->beside_ns = after(r, now, chance);
-    return due;
+    return due && r->out;
 }
 
 enum redial_key redial_attempt(struct redial *r, uint64_t now, uint32_t chance)

@@ -37,14 +37,16 @@ struct redial {
     uint64_t over_ns;   /* when the agent gives up */
     unsigned refusals;  /* one after the other */
     bool unanswered;    /* a RESUME was, since the last one that was answered */
+    bool out;           /* the network is, as far as is known */
 };
 
 /* HELLO is said with the key before the newest, and names that one: until it is answered, the
  * kernel may admit either. */
 void redial_hello(struct redial *r);
 /* The connection has ended; the first attempt is due at once. *r is all zeros before the first
- * call. resume_ns: for how long the kernel waits for the agent. */
-void redial_begin(struct redial *r, uint64_t now, uint64_t resume_ns);
+ * call. resume_ns: for how long the kernel waits for the agent. out: nothing came any more; else
+ * somebody has ended it, so the network is there. */
+void redial_begin(struct redial *r, uint64_t now, uint64_t resume_ns, bool out);
 /* Between attempts: when there is something to do, the next one or the end. */
 uint64_t redial_due_ns(const struct redial *r);
 /* Is it time for an attempt? The one before must have failed: it may take long on a slow network.
@@ -54,7 +56,8 @@ bool redial_is_due(const struct redial *r, uint64_t now);
  * have lost their connections at the same time. */
 enum redial_key redial_attempt(struct redial *r, uint64_t now, uint32_t chance);
 /* While the attempt lasts: is it time for one more socket, with the same key, beside those that
- * wait? If so, it dials now. */
+ * wait? If so, it dials now. Only where the network is out: a machine that is too busy to answer a
+ * thousand agents at once would get more to do. */
 bool redial_beside(struct redial *r, uint64_t now, uint32_t chance);
 /* This machine was suspended for so long, which `now` does not count. The kernel has waited
  * meanwhile. */

@@ -105,7 +105,8 @@ static void attempt(struct resume *r)
     to.limit_ns = redial_limit_ns(&r->redial);
     to.own = r->with == REDIAL_NEWEST ? &r->next : &r->held;
     if ((r->dial = dial_start(r->loop, &to, dialed, r, &err))) {
-        wait_until(r, r->redial.beside_ns);
+        if (r->redial.out)
+            wait_until(r, r->redial.beside_ns);
         return;
     }
     log_warn("uplink", "%s", err.text);
@@ -252,9 +253,9 @@ int resume_say(const struct resume *r, void *socket, uint32_t node, uint64_t rec
     return rc;
 }
 
-void resume_start(struct resume *r, uint64_t resume_ns)
+void resume_start(struct resume *r, uint64_t resume_ns, bool silent)
 {
-    redial_begin(&r->redial, now_of(r), resume_ns);
+    redial_begin(&r->redial, now_of(r), resume_ns, silent);
     r->slept_ns = clock_slept(loop_clock(r->loop));
     r->answer_due = false;
     loop_timer_again(r->timer, 0);

@@ -60,8 +60,9 @@ MUST_USE int resume_hello(struct resume *r, struct slice hello, struct err *err)
 /* Sends RESUME of the node, or HELLO again, on the socket that `connected` got. */
 MUST_USE int resume_say(const struct resume *r, void *socket, uint32_t node, uint64_t received,
                         struct err *err);
-/* The connection has ended: the attempts begin. resume_ns: for how long the kernel waits. */
-void resume_start(struct resume *r, uint64_t resume_ns);
+/* The connection has ended: the attempts begin. resume_ns: for how long the kernel waits. silent:
+ * nobody has ended it, but nothing came any more. */
+void resume_start(struct resume *r, uint64_t resume_ns, bool silent);
 /* The connection that was given to `connected` has ended without an answer. */
 void resume_again(struct resume *r);
 /* RESUME or HELLO was answered. */

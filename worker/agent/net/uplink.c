@@ -112,7 +112,7 @@ static void cut(struct uplink *u, const char *why)
     line_discard(&u->line);
     line_discard(&u->parent);
     frame_batch_cut(u->batch);
-    resume_start(u->resume, u->greeted ? u->resume_ns : GREETING_NS);
+    resume_start(u->resume, u->greeted ? u->resume_ns : GREETING_NS, u->silent);
 }
 
 static void on_end_of_line(void *arg)
