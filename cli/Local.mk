@@ -14,7 +14,7 @@ cellspan_SOURCES = \
 	cli/shell_complete.c \
 	cli/private.h cli/install.c \
 	cli/cli_job.c \
-	cli/kernels.h cli/kernels.c cli/kernel_question.c cli/announce.c cli/ps.c \
+	cli/kernels.h cli/kernels.c cli/owners.h cli/owners.c cli/kernel_question.c cli/announce.c cli/ps.c \
 	cli/ask_at_once.h cli/ask_at_once.c cli/cards.h cli/cards.c cli/kernel_overview.c cli/ps_table.h cli/ps_table.c cli/ps_brief.h cli/ps_brief.c \
 	cli/doctor.h cli/doctor.c cli/finding.c cli/doctor_machine.c cli/doctor_jupyter.c cli/doctor_python.c \
 	cli/config.c \
@@ -85,17 +85,20 @@ check_PROGRAMS += \
 	tests/unit/cli/ask_at_once.t \
 	tests/unit/cli/kernels.t \
 	tests/unit/cli/kernelspec.t \
+	tests/unit/cli/owners.t \
 	tests/unit/cli/show.t \
 	tests/unit/cli/option_line.t
 tests_unit_cli_ask_at_once_t_SOURCES = tests/unit/cli/ask_at_once.c cli/ask_at_once.c
 tests_unit_cli_ask_at_once_t_LDADD = base/libbase.a
-tests_unit_cli_kernels_t_SOURCES = tests/unit/cli/kernels.c cli/kernels.c
+tests_unit_cli_kernels_t_SOURCES = tests/unit/cli/kernels.c cli/kernels.c cli/owners.c
 tests_unit_cli_kernels_t_LDADD = base/libbase.a $(JANSSON_LIBS)
 tests_unit_cli_kernels_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_cli_kernelspec_t_SOURCES = tests/unit/cli/kernelspec.c
 tests_unit_cli_kernelspec_t_LDADD = cli/libcli.a base/libbase.a $(JANSSON_LIBS)
 tests_unit_cli_show_t_SOURCES = tests/unit/cli/show.c cli/client.c cli/kernel_question.c cli/printer.c
 tests_unit_cli_show_t_LDADD = kernel/jupyter/libjupyter.a protocol/libprotocol.a base/libbase.a $(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
+tests_unit_cli_owners_t_SOURCES = tests/unit/cli/owners.c cli/owners.c
+tests_unit_cli_owners_t_LDADD = base/libbase.a $(JANSSON_LIBS)
 tests_unit_cli_option_line_t_SOURCES = tests/unit/cli/option_line.c cli/option_line.c
 tests_unit_cli_option_line_t_LDADD = base/libbase.a
 tap_scripts += tests/unit/cli/install.sh tests/unit/cli/notice.sh

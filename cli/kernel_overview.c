@@ -28,6 +28,7 @@
 #include "cli/ask_at_once.h"
 #include "cli/cards.h"
 #include "cli/kernels.h"
+#include "cli/owners.h"
 #include "cli/ps_table.h"
 
 #define ANSWER_NS  (3 * NS_PER_S)      /* until a kernel has said what runs */
@@ -217,55 +218,6 @@ static void ask_for_own(const void *arg, int fd)
     ask(arg, false, fd);
 }
 
-/* ---- whose turn it is ---- */
-
-/* The first kernel of each user is asked before the second of any: who has many holds up nobody but
- * himself. */
-struct turn {
-    size_t kernel;  /* its index */
-    uid_t uid;      /* whose */
-    size_t before;  /* how many of that user's have their turn before */
-    size_t answer;  /* the index of its answer */
-    const char *no; /* why it is not asked; NULL: it is */
-};
-
-static int by_user(const void *a, const void *b)
-{
-    const struct turn *x = a, *y = b;
-
-    if (x->uid != y->uid)
-        return x->uid < y->uid ? -1 : 1;
-    return x->kernel < y->kernel ? -1 : x->kernel > y->kernel;
-}
-
-static int by_turn(const void *a, const void *b)
-{
-    const struct turn *x = a, *y = b;
-
-    if (x->before != y->before)
-        return x->before < y->before ? -1 : 1;
-    return x->kernel < y->kernel ? -1 : x->kernel > y->kernel;
-}
-
-/* Fills n turns, sorted by user, with the answers from the index `first` on. */
-static void turns_fill(struct turn *turn, const struct kernels *k, size_t first)
-{
-    for (size_t i = 0; i < k->n; i++)
-        turn[i] = (struct turn){ .kernel = i, .uid = k->of[i].uid };
-    qsort(turn, k->n, sizeof *turn, by_user);
-    for (size_t i = 0; i < k->n; i++) {
-        const struct running_kernel *one = &k->of[turn[i].kernel];
-
-        turn[i].before = i && turn[i - 1].uid == turn[i].uid ? turn[i - 1].before + 1 : 0;
-        if (kernel_is_elsewhere(one))
-            turn[i].no = "not asked: it is root's, in a container or in other namespaces";
-    }
-    qsort(turn, k->n, sizeof *turn, by_turn);
-    for (size_t i = 0; i < k->n; i++)
-        turn[i].answer = first + i;
-    qsort(turn, k->n, sizeof *turn, by_user);
-}
-
 /* ---- in ours ---- */
 
 /* About how much memory the JSON takes: many small values are more than their text. */
@@ -303,7 +255,7 @@ static json_t *not_asked(const char *why)
     return json_pack("{s:s, s:b}", "error", why, "asked", 0);
 }
 
-/* What it has said. *kept: the memory of that and of what others of its user have said. NULL:
+/* What it has said. *kept: the memory of that and of what others of its owner have said. NULL:
  * memory is out. */
 static json_t *said_by(const struct running_kernel *k, const struct turn *turn,
                        const struct answer *answer, size_t *kept)
@@ -351,7 +303,7 @@ void overviews_free(struct overview *of, size_t n)
     free(of);
 }
 
-/* What was told, in place. The turns are sorted by user. */
+/* What was told, in place. The turns are sorted by owner. */
 static int take_answers(struct overview *of, const struct kernels *k, const struct turn *turn,
                         struct answer *answer, bool quick)
 {
@@ -378,6 +330,9 @@ static int ask_all(struct overview *of, const struct kernels *k, json_t **cards,
     const size_t first = cards ? 1 : 0;
 
     turns_fill(turn, k, first);
+    for (size_t i = 0; i < k->n; i++)
+        if (kernel_is_elsewhere(&k->of[turn[i].kernel]))
+            turn[i].no = "not asked: it is root's, in a container or in other namespaces";
     if (cards)
         answer[0] = (struct answer){ .f = cards_ask, .text = BUF_INIT };
     for (size_t i = 0; i < k->n; i++)

@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/path.h"
 #include "base/process.h"
+#include "cli/owners.h"
 
 #define PROGRAM   "cellspan-kernel"
 #define WORDS_MAX 65536u /* bytes of a command line or an environment that are read */
@@ -306,11 +307,27 @@ static int count_more(struct kernels *k, uid_t owner)
     return 0;
 }
 
+static int find_owners(struct kernels *k)
+{
+    struct owners o = OWNERS_INIT;
+
+    if (owners_load(&o, "/etc/passwd", "/etc/subuid") < 0)
+        return -1;
+    for (size_t i = 0; i < k->n; i++) {
+        k->of[i].owner = owners_of(&o, k->of[i].uid);
+        k->of[i].known = owners_know(&o, k->of[i].uid);
+    }
+    owners_release(&o);
+    return 0;
+}
+
 /* Of others, only the oldest ones stay. */
 static int leave_out(struct kernels *k)
 {
     size_t stay = 0, before = 0;
 
+    if (find_owners(k) < 0)
+        return -1;
     qsort(k->of, k->n, sizeof *k->of, by_owner);
     for (size_t i = 0; i < k->n; i++) {
         const struct running_kernel one = k->of[i];
@@ -367,7 +384,9 @@ int kernels_find(struct kernels *k, bool all, struct err *err)
                        strerror(errno));
     rc = list_all(k, dir, all);
     closedir(dir);
-    if (rc == 0 && k->n && (rc = leave_out(k)) == 0) {
+    if (rc == 0 && all && k->n)
+        rc = leave_out(k);
+    if (rc == 0 && k->n) {
         qsort(k->of, k->n, sizeof *k->of, older_first);
         rc = name_all(k);
     }

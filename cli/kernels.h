@@ -15,7 +15,8 @@
 struct running_kernel {
     pid_t pid;
     uid_t uid;        /* whose it is */
-    uid_t owner;      /* who counts for it: all uids that a user can take are his */
+    uid_t owner;      /* who counts for it (owners.h) */
+    bool known;       /* the machine's files know him */
     bool foreign;     /* another user's */
     char *notebook;   /* owned: the notebook's path, or the command of `cellspan run`; never NULL */
     char *file;       /* owned: its connection file; NULL: none was given */
