@@ -49,6 +49,14 @@ c.Spawner.start_timeout = c.Spawner.http_timeout = 120
 """
 
 
+# The hub gives its services none of its variables.
+SERVICES = """
+for service in c.JupyterHub.services:
+    if "command" in service:
+        service.setdefault("environment", {{}})[{marker!r}] = {mark!r}
+"""
+
+
 def closed_above(path):
     """The uppermost folder above that only its owner may enter; "" if there is none."""
     parts = path.split(os.sep)
@@ -90,7 +98,7 @@ class Hub:
                              token=self.token, environment=dict(self.variables, JUPYTER_PATH=os.path.join(os.environ["HUB_KERNELS"], "share", "jupyter"),
                                                                 JUPYTERHUB_ACTIVITY_INTERVAL="2", **{MARKER: self.mark}))
         with open(os.path.join(self.folder, "jupyterhub_config.py"), "w", encoding="utf-8") as file:
-            file.write(text + self.instead + change)
+            file.write(text + self.instead + change + SERVICES.format(marker=MARKER, mark=self.mark))
         self.up()
 
     def within(self, *command):
