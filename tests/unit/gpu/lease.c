@@ -2,6 +2,7 @@
 /* Two notebooks never share a GPU unless they ask to; the GPUs of a dead notebook are free. */
 #include <fcntl.h>
 #include <pwd.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -300,6 +301,48 @@ static void who_shares_gets_a_lock_later(int folder)
     lease_release(&fd);
 }
 
+#ifdef F_SETLEASE
+/* The owner of a file can keep others from opening it. */
+static void who_keeps_the_file_holds_it(int folder)
+{
+    char holder[LEASE_HOLDER];
+    struct err err;
+    json_t *told;
+    int ends[2], fd, second;
+    char one;
+    pid_t pid;
+
+    if (pipe(ends) < 0 || (pid = fork()) < 0)
+        abort();
+    if (pid == 0) {
+        (void)signal(SIGIO, SIG_IGN);
+        if (take(folder, false, &fd) == LEASE_TAKEN && fcntl(fd, F_SETLEASE, F_WRLCK) == 0)
+            (void)!write(ends[1], "k", 1);
+        pause();
+        _exit(0);
+    }
+    close(ends[1]);
+    ok(read(ends[0], &one, 1) == 1, "another one keeps it");
+    close(ends[0]);
+    ok(take(folder, false, &fd) == LEASE_HELD && fd < 0, "then it is held");
+    ok(lease_holder(folder, UUID, false, holder), "and that is told: %s", holder);
+    told = lease_holders_list(NULL);
+    ok(is_listed(told, pid), "with who it is");
+    json_decref(told);
+    ok(take(folder, true, &fd) == LEASE_TAKEN && keep(folder, true, &fd, &err) == LEASE_TAKEN,
+       "who asks for it shares it %s", err.text);
+    stage_end(pid);
+    ok(keep(folder, true, &fd, &err) == LEASE_TAKEN && take(folder, false, &second) == LEASE_HELD,
+       "and has a lock once that one is gone %s", err.text);
+    lease_release(&fd);
+}
+#else
+static void who_keeps_the_file_holds_it(int folder)
+{
+    (void)folder;
+}
+#endif
+
 static void folder_is_checked(const struct stage *s)
 {
     const mode_t mask = umask(077);
@@ -350,6 +393,7 @@ int main(int argc, char **argv)
     traps_are_avoided(&s, folder);
     removed_files_are_replaced(folder);
     who_shares_gets_a_lock_later(folder);
+    who_keeps_the_file_holds_it(folder);
     folder_is_checked(&s);
     close(folder);
     stage_close(&s);

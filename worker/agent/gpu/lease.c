@@ -180,6 +180,13 @@ static int open_file(int folder, const char *uuid, bool make)
     return -1;
 }
 
+/* Does its owner keep others from opening it, by a lease of the system's (F_SETLEASE)? Without
+ * O_NONBLOCK we would wait until he agrees. */
+static bool is_kept(int why)
+{
+    return why == EAGAIN || why == EWOULDBLOCK;
+}
+
 /* Is it a regular file without a second name? Otherwise we might overwrite a file of somebody's. */
 static bool is_plain(int fd)
 {
@@ -220,6 +227,19 @@ bool lease_user(uid_t uid, char out[static LEASE_USER])
     return false;
 }
 
+/* A descriptor of the file for who shares it with one who keeps others from opening it. It can be
+ * closed, and tell whether the name still leads to the file, but it can't be locked. */
+static int open_unread(int folder, const char *uuid)
+{
+#ifdef O_PATH
+    return openat(folder, uuid, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+#else
+    (void)folder;
+    (void)uuid;
+    return -1;
+#endif
+}
+
 static void write_holder(int fd)
 {
     const time_t now = time(NULL);
@@ -239,9 +259,16 @@ static void write_holder(int fd)
 static enum lease_result take_once(int folder, const char *uuid, bool share, int *fd,
                                    struct err *err)
 {
+    bool kept;
     int locked;
 
-    if ((*fd = open_file(folder, uuid, true)) < 0 || !is_plain(*fd)) {
+    *fd = open_file(folder, uuid, true);
+    kept = *fd < 0 && is_kept(errno);
+    if (kept && !share)
+        return LEASE_HELD;
+    if (kept)
+        *fd = open_unread(folder, uuid);
+    if (*fd < 0 || !is_plain(*fd)) {
         (void)err_set(
             err,
             "the lock file of %s can't be used: %s; remove it (see CELLSPAN_GPU_LEASES), or use --share",
@@ -290,9 +317,9 @@ enum lease_result lease_keep(int folder, const char *uuid, bool share, int *fd, 
     int fresh;
 
     if (is_named(folder, uuid, *fd)) {
-        if (share)
-            (void)lease_lock(*fd, true); /* an exclusive holder may be gone now */
-        return LEASE_TAKEN;
+        /* an exclusive holder may be gone now; it may have kept us from opening the file */
+        if (!share || lease_lock(*fd, true) >= 0 || errno != EBADF)
+            return LEASE_TAKEN;
     }
     if ((result = lease_take(folder, uuid, share, &fresh, err)) == LEASE_TAKEN) {
         lease_release(fd);
@@ -316,12 +343,17 @@ static void clean(char *text)
 bool lease_look(int folder, const char *uuid, bool share, struct lease_state *out)
 {
     int fd = is_name(uuid) ? open_file(folder, uuid, false) : -1;
+    const bool kept = is_name(uuid) && fd < 0 && is_kept(errno);
     struct stat s;
     ssize_t n;
 
     *out = (struct lease_state){ .held = false };
-    if (fd >= 0 && is_plain(fd) && fstat(fd, &s) == 0 && (out->held = lease_is_locked(fd, share))) {
-        n = pread(fd, out->said, LEASE_HOLDER - 1, 0);
+    if (kept)
+        out->held = fstatat(folder, uuid, &s, AT_SYMLINK_NOFOLLOW) == 0;
+    else if (fd >= 0 && is_plain(fd) && fstat(fd, &s) == 0)
+        out->held = lease_is_locked(fd, share);
+    if (out->held) {
+        n = kept ? 0 : pread(fd, out->said, LEASE_HOLDER - 1, 0);
         out->said[n > 0 ? n : 0] = '\0';
         clean(out->said);
         if (!out->said[0])
