@@ -303,14 +303,15 @@ class Pickler(cloudpickle.Pickler, Found):
 
     def _reduce_array(self, array):
         flags, is_large = array.flags.num, self._note_array(array)
-        is_writable, is_outside = flags & arrays.WRITEABLE, is_large and not array.dtype.hasobject
+        is_writable, has_objects = flags & arrays.WRITEABLE, array.dtype.hasobject
+        is_outside = is_large and not has_objects
         if is_writable and not is_outside:
-            return arrays.reduce_small(array)
+            return NotImplemented if has_objects else arrays.reduce_small(array)
         if flags & arrays.CONTIGUOUS:
             return NotImplemented if is_writable else arrays.reduce_readonly(array)
         if is_large and (overlapping := arrays.reduce_overlapping(array)):
             return overlapping
-        if array.dtype.hasobject:
+        if has_objects:
             return arrays.reduce_readonly(array)
         self._copied += array.nbytes
         if self._limit is not None and self._copied > self._limit + SLACK:  # before memory is used for the copy
