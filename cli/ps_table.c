@@ -366,6 +366,8 @@ static void print_card(const json_t *card, const struct kernels *k, const struct
         printf("its lease says: ");
         print_text(json_string_value(json_object_get(held, "said")));
     }
+    if (json_is_true(json_object_get(held, "cut")))
+        printf("; there are too many processes or descriptors to look at all");
     print_users(json_object_get(card, "others"));
     putchar('\n');
 }

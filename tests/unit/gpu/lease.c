@@ -105,6 +105,46 @@ static void plants_hide_nobody(int folder)
     stage_end(pid);
 }
 
+/* Another user's process, which root may look at. */
+static void descriptors_hide_nobody(int folder)
+{
+    const pid_t pid = other(false, "one.ipynb");
+    struct err err = { "" };
+    int ends[2], fd = -1;
+    json_t *told;
+    pid_t many;
+    char one;
+
+    if (pipe(ends) < 0 || (many = fork()) < 0)
+        abort();
+    if (many == 0) {
+        for (unsigned i = 0; i < 1100; i++)
+            (void)!dup(ends[0]);
+        if (setgid(64001) == 0 && setuid(64001) == 0 &&
+            lease_take(folder, "GPU-many", false, &fd, &err) == LEASE_TAKEN && fd > 1024)
+            (void)!write(ends[1], "k", 1);
+        pause();
+        _exit(0);
+    }
+    close(ends[1]);
+    ok(read(ends[0], &one, 1) == 1, "another user has many descriptors");
+    close(ends[0]);
+    told = lease_holders_list(NULL);
+    ok(is_listed(told, pid), "who holds another lease is listed");
+    ok(json_is_true(
+           json_object_get(json_object_get(json_object_get(told, "leases"), "GPU-many"), "cut")),
+       "of a process, only some descriptors are looked at, and that is told");
+    json_decref(told);
+    stage_end(many);
+    told = lease_holders_list(NULL);
+    ok(json_is_false(
+           json_object_get(json_object_get(json_object_get(told, "leases"), UUID), "cut")),
+       "else it is told that all were looked at");
+    json_decref(told);
+    (void)unlinkat(folder, "GPU-many", 0);
+    stage_end(pid);
+}
+
 static enum lease_result take(int folder, bool share, int *fd)
 {
     struct err err = { "" };
@@ -388,6 +428,8 @@ int main(int argc, char **argv)
     death_gives_back(folder);
     what_is_written_is_not_believed(&s, folder);
     holders_are_listed();
+    if (geteuid() == 0)
+        descriptors_hide_nobody(folder);
     plants_hide_nobody(folder);
     sharing_must_be_asked_for(folder);
     traps_are_avoided(&s, folder);

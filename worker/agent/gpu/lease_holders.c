@@ -15,6 +15,7 @@
 #include <sys/sysmacros.h>
 #endif
 
+#include "base/clock.h"
 #include "base/path.h"
 #include "base/process.h"
 #include "worker/agent/gpu/gpu_list.h"
@@ -22,6 +23,11 @@
 
 #define INFO_MAX 4096u          /* bytes of a descriptor's information that are read */
 #define SEEN_MAX (8 * GPUS_MAX) /* files of the folder that are looked at */
+/* Other users can have any number of processes with any number of descriptors. */
+#define DESCRIPTORS_MAX 1024u              /* of such a process that are looked at */
+#define LIST_NS         (NS_PER_S / 2)     /* until all processes are listed */
+#define LOOK_NS         NS_PER_S           /* until all have been looked at */
+#define AGENT           "cellspan-agent\n" /* whose descriptors are looked at first */
 
 struct held_lease {
     char uuid[GPU_TEXT];
@@ -32,7 +38,8 @@ struct held_lease {
 struct all_held {
     struct held_lease *of; /* owned, n of them; room for GPUS_MAX */
     size_t n;
-    bool cut; /* there may be more */
+    bool cut;      /* there may be more */
+    bool searched; /* all processes were looked at, with all their descriptors */
 };
 
 static void release(struct all_held *all)
@@ -148,17 +155,30 @@ static int add_holder(struct held_lease *one, long pid)
                                            "comm", json_string(comm)));
 }
 
-/* The descriptors whose file has the name of a lease are looked at closely: no other is touched. */
-static int look_at(const struct all_held *all, long pid)
+/* ---- processes ---- */
+
+static bool is_late(uint64_t until_ns)
+{
+    return until_ns && clock_now(&clock_system) >= until_ns;
+}
+
+/* The descriptors whose file has the name of a lease are looked at closely: no other is touched.
+ * until_ns: 0: it has no limit. */
+static int look_at(struct all_held *all, long pid, uint64_t until_ns)
 {
     char path[64], to[4096];
     struct dirent *entry;
     DIR *dir;
+    unsigned seen = 0;
     int rc = 0;
 
     snprintf(path, sizeof path, "/proc/%ld/fd", pid);
     dir = opendir(path);
     while (dir && rc == 0 && (entry = readdir(dir))) {
+        if (until_ns && (seen++ == DESCRIPTORS_MAX || (seen % 64 == 0 && is_late(until_ns)))) {
+            all->searched = false;
+            break;
+        }
         const ssize_t n = readlinkat(dirfd(dir), entry->d_name, to, sizeof to - 1);
         struct held_lease *one;
 
@@ -174,20 +194,7 @@ static int look_at(const struct all_held *all, long pid)
     return rc;
 }
 
-bool lease_holders_has(long pid, const char *uuid, const struct lease_state *state)
-{
-    struct held_lease one = { .state = *state, .holders = json_array() };
-    const struct all_held all = { &one, 1, false };
-    bool has = false;
-
-    snprintf(one.uuid, sizeof one.uuid, "%s", uuid);
-    if (one.holders && look_at(&all, pid) == 0)
-        has = json_array_size(one.holders) > 0;
-    json_decref(one.holders);
-    return has;
-}
-
-/* Root could look at those of others, too, but that takes long. */
+/* Root looks at those of others, too. */
 static bool is_of_another(long pid)
 {
     uid_t uid;
@@ -195,19 +202,121 @@ static bool is_of_another(long pid)
     return geteuid() == 0 && (!process_uid(pid, &uid) || uid != getuid());
 }
 
-static int find_holders(const struct all_held *all, bool ours)
+bool lease_holders_has(long pid, const char *uuid, const struct lease_state *state)
 {
-    DIR *dir = all->n ? opendir("/proc") : NULL;
+    struct held_lease one = { .state = *state, .holders = json_array() };
+    struct all_held all = { &one, 1, false, true };
+    bool has = false;
+
+    snprintf(one.uuid, sizeof one.uuid, "%s", uuid);
+    if (one.holders &&
+        look_at(&all, pid, is_of_another(pid) ? clock_now(&clock_system) + LOOK_NS : 0) == 0)
+        has = json_array_size(one.holders) > 0;
+    json_decref(one.holders);
+    return has;
+}
+
+struct seen_process {
+    long pid;
+    uid_t uid;
+    bool agent;      /* it has the name of one, which any program can have */
+    unsigned before; /* how many of its user's are looked at before */
+};
+
+static int by_user(const void *a, const void *b)
+{
+    const struct seen_process *x = a, *y = b;
+
+    if (x->uid != y->uid)
+        return x->uid < y->uid ? -1 : 1;
+    if (x->agent != y->agent)
+        return x->agent ? -1 : 1;
+    return x->pid < y->pid ? -1 : x->pid > y->pid;
+}
+
+static int by_turn(const void *a, const void *b)
+{
+    const struct seen_process *x = a, *y = b;
+
+    if (x->before != y->before)
+        return x->before < y->before ? -1 : 1;
+    return by_user(a, b);
+}
+
+static bool is_agent(long pid)
+{
+    char path[64], comm[64];
+
+    snprintf(path, sizeof path, "/proc/%ld/comm", pid);
+    comm[file_start(path, comm, sizeof comm - 1).n] = '\0';
+    return strcmp(comm, AGENT) == 0;
+}
+
+/* All processes, for the caller to free. NULL: memory is out. */
+static struct seen_process *list_processes(struct all_held *all, bool ours, size_t *n)
+{
+    const uint64_t until_ns = ours ? 0 : clock_now(&clock_system) + LIST_NS;
+    struct seen_process *of = NULL, *more;
+    DIR *dir = opendir("/proc");
     struct dirent *entry;
-    int rc = 0;
 
-    while (dir && rc == 0 && (entry = readdir(dir))) {
+    *n = 0;
+    while (dir && (entry = readdir(dir))) {
         const long pid = strtol(entry->d_name, NULL, 10);
+        uid_t uid;
 
-        rc = pid > 0 && !(ours && is_of_another(pid)) ? look_at(all, pid) : 0;
+        if (pid <= 0 || !process_uid(pid, &uid) || (ours && geteuid() == 0 && uid != getuid()))
+            continue;
+        if ((*n & (*n - 1)) == 0) {
+            if (!(more = realloc(of, (*n ? 2 * *n : 1) * sizeof *of))) {
+                free(of);
+                of = NULL;
+                break;
+            }
+            of = more;
+        }
+        of[(*n)++] = (struct seen_process){ .pid = pid, .uid = uid, .agent = is_agent(pid) };
+        if ((all->searched = !is_late(until_ns)) == false)
+            break;
     }
     if (dir)
         closedir(dir);
+    return of;
+}
+
+/* The first process of each user is looked at before the second of any. */
+static void sort(struct seen_process *of, size_t n)
+{
+    qsort(of, n, sizeof *of, by_user);
+    for (size_t i = 1; i < n; i++)
+        of[i].before = of[i].uid == of[i - 1].uid ? of[i - 1].before + 1 : 0;
+    qsort(of, n, sizeof *of, by_turn);
+}
+
+/* Ours have no limit: a user can only harm himself. */
+static int find_holders(struct all_held *all, bool any, bool ours)
+{
+    struct seen_process *of;
+    uint64_t until_ns;
+    size_t n;
+    int rc = 0;
+
+    if (!all->n || (any && all->cut && !ours)) /* others have planted leases: ask for the GPUs' */
+        return 0;
+    if (!(of = list_processes(all, ours, &n)))
+        return -1;
+    sort(of, n);
+    until_ns = clock_now(&clock_system) + LOOK_NS;
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        const bool own = of[i].uid == geteuid();
+
+        if (!ours && is_late(until_ns)) {
+            all->searched = false;
+            break;
+        }
+        rc = look_at(all, of[i].pid, ours || (own && geteuid() != 0) ? 0 : until_ns);
+    }
+    free(of);
     return rc;
 }
 
@@ -239,9 +348,9 @@ static json_t *to_json(const struct all_held *all)
 
     for (size_t i = 0; rc == 0 && i < all->n; i++)
         rc = json_object_set_new(list, all->of[i].uuid,
-                                 json_pack("{s:s, s:I, s:O}", "said", all->of[i].state.said,
-                                           "since", (json_int_t)since(&all->of[i]), "holders",
-                                           all->of[i].holders));
+                                 json_pack("{s:s, s:I, s:b, s:O}", "said", all->of[i].state.said,
+                                           "since", (json_int_t)since(&all->of[i]), "cut",
+                                           !all->searched, "holders", all->of[i].holders));
     if (rc == 0)
         return list;
     json_decref(list);
@@ -250,12 +359,12 @@ static json_t *to_json(const struct all_held *all)
 
 static json_t *list(const json_t *gpus, bool ours)
 {
-    struct all_held all = { NULL, 0, false };
+    struct all_held all = { NULL, 0, false, true };
     struct err err = { "" };
     const int folder = lease_folder_look(&err);
     json_t *leases = NULL;
 
-    if (folder < 0 || (find_held(&all, folder, gpus) == 0 && find_holders(&all, ours) == 0))
+    if (folder < 0 || (find_held(&all, folder, gpus) == 0 && find_holders(&all, !gpus, ours) == 0))
         leases = to_json(&all);
     release(&all);
     return leases ? json_pack("{s:o, s:b, s:s?}", "leases", leases, "cut", all.cut, "why",
