@@ -13,7 +13,7 @@ cellspan_SOURCES = \
 	cli/client.h cli/client.c \
 	cli/shell_complete.c \
 	cli/private.h cli/install.c \
-	cli/cli_job.c \
+	cli/run_job.c \
 	cli/kernels.h cli/kernels.c cli/owners.h cli/owners.c cli/kernel_question.c cli/announce.c cli/ps.c \
 	cli/ask_at_once.h cli/ask_at_once.c cli/cards.h cli/cards.c cli/kernel_overview.c cli/ps_table.h cli/ps_table.c cli/ps_brief.h cli/ps_brief.c \
 	cli/doctor.h cli/doctor.c cli/finding.c cli/doctor_machine.c cli/doctor_jupyter.c cli/doctor_python.c \

@@ -163,7 +163,7 @@ void doctor_on(struct doctor *d)
         goto out;
     }
     fflush(stdout); /* the cell's lines follow */
-    status = cli_job_run(&d->found, buf_slice(&code), &err);
+    status = run_job(&d->found, buf_slice(&code), &err);
     if (status < 0)
         finding_say(d, BAD, "--on", NULL, "%s: %s", d->on, err.text);
     else if (status > 0)

@@ -85,10 +85,10 @@ MUST_USE int option_line_write(struct buf *out, const char *magic, char *const *
  * frees; or NULL. */
 MUST_USE int torchrun_option(char *const *argv, int *i, char **set, struct err *err);
 
-/* ---- cli_job.c: runs one cell on a new kernel, shows its output, and ends the kernel ---- */
+/* ---- run_job.c: runs one cell on a new kernel, shows its output, and ends the kernel ---- */
 /* Runs code as a cell on a fresh kernel whose home is `python`, and ends that kernel. Returns the
  * exit status of command_run(), or -1: there was no kernel to ask. */
-int cli_job_run(const struct python_interpreter *python, struct slice code, struct err *err);
+int run_job(const struct python_interpreter *python, struct slice code, struct err *err);
 
 /* ---- input.c: reads standard input, one line for each request ---- */
 /* line: without its end; over: there is none, and none will come. */

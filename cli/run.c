@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* run.c - `cellspan run`: the options of %distribute, then a script. The magic's parser reads the
- * options. This file takes --python and --help, and parses the line once to report mistakes
- * before anything starts. */
+/* run.c - the command line of `cellspan run`: options of %distribute, then a script. The magic's
+ * parser reads the options. This file takes --python and --help, and parses the line once to report
+ * mistakes before anything starts. run_job.c runs it, and takes Ctrl-C. */
 #include "cli/private.h"
 
 #include <errno.h>
@@ -237,7 +237,7 @@ static int run(const struct run *r, struct slice line, struct err *err)
     if (interpreter_find(&python, r->python, err) < 0)
         return 1;
     signal(SIGPIPE, SIG_IGN); /* a write to a closed stdout fails instead */
-    status = cli_job_run(&python, line, err);
+    status = run_job(&python, line, err);
     interpreter_release(&python);
     return status < 0 ? 1 : status;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cli_job.c - the life of `cellspan run`:
+/* run_job.c - a cell on a kernel of its own, as `cellspan run` and `cellspan doctor` run it:
  *
  *   start the kernel, wait for iopub's welcome -> execute_request -> output … reply and idle ->
  *   shutdown_request -> it ends
@@ -35,7 +35,7 @@
 #define KEY_BYTES   32u
 #define INTERRUPTED 130
 
-struct cli_job {
+struct run_job {
     struct loop *loop;
     struct slice code;
     struct connection connection;
@@ -64,21 +64,21 @@ struct cli_job {
     struct err err;
 };
 
-static void kernel_kill(struct cli_job *j)
+static void kernel_kill(struct run_job *j)
 {
     if (j->kernel > 0)
         process_kill_group(j->kernel, SIGKILL);
 }
 
 /* It was told to end, so its end is no error. */
-static void kill_at_once(struct cli_job *j)
+static void kill_at_once(struct run_job *j)
 {
     j->leaving = true;
     kernel_kill(j);
 }
 
 /* Ends when all is printed: what the kernel has sent, too, if it has ended by itself. */
-static void over(struct cli_job *j)
+static void over(struct run_job *j)
 {
     j->over = true;
     if (printer_waits(j->printer) >= 0)
@@ -91,23 +91,23 @@ static void over(struct cli_job *j)
 
 static void look(void *arg)
 {
-    struct cli_job *j = arg;
+    struct run_job *j = arg;
 
     j->looks++;
     over(j);
 }
 
-static void fail(struct cli_job *j, const struct err *why)
+static void fail(struct run_job *j, const struct err *why)
 {
     err_set(&j->err, "%s", why->text);
     kill_at_once(j);
     over(j);
 }
 
-static void printed(struct cli_job *j);
+static void printed(struct run_job *j);
 
 /* Everything was said: the kernel may go. */
-static void leave(struct cli_job *j)
+static void leave(struct run_job *j)
 {
     struct err err = { "" };
 
@@ -122,7 +122,7 @@ static void leave(struct cli_job *j)
         kernel_kill(j);
 }
 
-static void ask(struct cli_job *j)
+static void ask(struct run_job *j)
 {
     struct buf content = BUF_INIT;
     struct err err = { "" };
@@ -153,7 +153,7 @@ static int own_status(const json_t *content, const char *ename)
     return n > 0 && n < 256 ? (int)n : 1;
 }
 
-static void reply_take(struct cli_job *j, const json_t *content)
+static void reply_take(struct run_job *j, const json_t *content)
 {
     const char *status = json_string_value(json_object_get(content, "status"));
     const char *ename = json_string_value(json_object_get(content, "ename"));
@@ -169,7 +169,7 @@ static void reply_take(struct cli_job *j, const json_t *content)
         j->status = own_status(content, ename);
 }
 
-static void ended_by(struct cli_job *j, int signo)
+static void ended_by(struct run_job *j, int signo)
 {
     j->status = 128 + signo;
     if (j->over)
@@ -182,7 +182,7 @@ static void ended_by(struct cli_job *j, int signo)
 
 static void has_room(void *arg, int fd, unsigned events)
 {
-    struct cli_job *j = arg;
+    struct run_job *j = arg;
 
     (void)fd;
     (void)events;
@@ -191,7 +191,7 @@ static void has_room(void *arg, int fd, unsigned events)
 }
 
 /* Something was printed: does some of it wait for the reader? */
-static void printed(struct cli_job *j)
+static void printed(struct run_job *j)
 {
     const int fd = printer_waits(j->printer);
     struct err err = { "" };
@@ -212,7 +212,7 @@ static void printed(struct cli_job *j)
 }
 
 /* What is still to be shown comes before idle. */
-static void leave_if_done(struct cli_job *j)
+static void leave_if_done(struct run_job *j)
 {
     if (j->replied && j->idle)
         leave(j);
@@ -221,7 +221,7 @@ static void leave_if_done(struct cli_job *j)
 /* A signal has come some time ago. What is for the other descriptor is still printed. */
 static void stuck(void *arg)
 {
-    struct cli_job *j = arg;
+    struct run_job *j = arg;
 
     if (printer_waits(j->printer) >= 0 && printer_written(j->printer) == j->printed) {
         j->given_up = true;
@@ -238,7 +238,7 @@ static void stuck(void *arg)
 /* A line for who asked, or the end of our input, as a client's Ctrl-D is. */
 static void line_read(void *arg, struct slice line, bool over)
 {
-    struct cli_job *j = arg;
+    struct run_job *j = arg;
     struct buf content = BUF_INIT;
     struct err err = { "" };
     int rc = -1;
@@ -260,7 +260,7 @@ static void line_read(void *arg, struct slice line, bool over)
         fail(j, &err);
 }
 
-static void asked_for(struct cli_job *j, const json_t *content)
+static void asked_for(struct run_job *j, const json_t *content)
 {
     printer_prompt(j->printer, content);
     printed(j);
@@ -269,7 +269,7 @@ static void asked_for(struct cli_job *j, const json_t *content)
 
 static void message(void *arg, enum client_channel channel, struct request *m, bool ours)
 {
-    struct cli_job *j = arg;
+    struct run_job *j = arg;
     const char *type = request_type(m);
     const json_t *content = request_content(m);
     const char *state = json_string_value(json_object_get(content, "execution_state"));
@@ -294,7 +294,7 @@ static void message(void *arg, enum client_channel channel, struct request *m, b
 
 static void late(void *arg)
 {
-    struct cli_job *j = arg;
+    struct run_job *j = arg;
     struct err err = { "" };
 
     if (j->leaving) {
@@ -307,7 +307,7 @@ static void late(void *arg)
 
 static void child_ended(void *arg)
 {
-    struct cli_job *j = arg;
+    struct run_job *j = arg;
     int status;
 
     if (j->kernel <= 0 || waitpid(j->kernel, &status, WNOHANG) != j->kernel)
@@ -321,13 +321,13 @@ static void child_ended(void *arg)
     over(j);
 }
 
-static int send_interrupt(struct cli_job *j, const char *content, struct err *err)
+static int send_interrupt(struct run_job *j, const char *content, struct err *err)
 {
     return client_send(j->client, CLIENT_CONTROL, "interrupt_request", slice_text(content), err);
 }
 
 /* From now on its reader may be given up. */
-static void signal_came(struct cli_job *j)
+static void signal_came(struct run_job *j)
 {
     if (j->interrupts || j->passed_on)
         return;
@@ -337,7 +337,7 @@ static void signal_came(struct cli_job *j)
 
 static void interrupted(void *arg)
 {
-    struct cli_job *j = arg;
+    struct run_job *j = arg;
     struct err err = { "" };
 
     signal_came(j);
@@ -354,7 +354,7 @@ static void interrupted(void *arg)
 }
 
 /* The script may end by it as it likes; a second one ends it. */
-static void pass_on(struct cli_job *j, int signo)
+static void pass_on(struct run_job *j, int signo)
 {
     struct err err = { "" };
     char content[48];
@@ -381,7 +381,7 @@ static void hung_up(void *arg)
 
 /* ---- starting ---- */
 
-static int connection_make(struct cli_job *j, struct err *err)
+static int connection_make(struct run_job *j, struct err *err)
 {
     unsigned char key[KEY_BYTES];
     struct connection *c = &j->connection;
@@ -402,7 +402,7 @@ static int connection_make(struct cli_job *j, struct err *err)
     return connection_write(c, j->file, err);
 }
 
-static int kernel_start(struct cli_job *j, const struct python_interpreter *python, struct err *err)
+static int kernel_start(struct run_job *j, const struct python_interpreter *python, struct err *err)
 {
     char *kernel = runtime_find("cellspan-kernel", err);
     char pid[32];
@@ -424,8 +424,7 @@ static int kernel_start(struct cli_job *j, const struct python_interpreter *pyth
     return -1;
 }
 
-static int cli_job_start(struct cli_job *j, const struct python_interpreter *python,
-                         struct err *err)
+static int job_start(struct run_job *j, const struct python_interpreter *python, struct err *err)
 {
     static const struct {
         int signo;
@@ -454,7 +453,7 @@ static int cli_job_start(struct cli_job *j, const struct python_interpreter *pyt
     return j->client ? 0 : -1;
 }
 
-static void cli_job_end(struct cli_job *j)
+static void job_end(struct run_job *j)
 {
     struct err err = { "" };
 
@@ -474,12 +473,12 @@ static void cli_job_end(struct cli_job *j)
     free(j->file);
 }
 
-int cli_job_run(const struct python_interpreter *python, struct slice code, struct err *err)
+int run_job(const struct python_interpreter *python, struct slice code, struct err *err)
 {
-    struct cli_job j = { .code = code, .status = -1, .lock = -1, .room_fd = -1 };
+    struct run_job j = { .code = code, .status = -1, .lock = -1, .room_fd = -1 };
     int status = -1;
 
-    if (cli_job_start(&j, python, err) == 0 && loop_run(j.loop, err) == 0) {
+    if (job_start(&j, python, err) == 0 && loop_run(j.loop, err) == 0) {
         status = j.status;
         if (j.err.text[0])
             err_set(err, "%s", j.err.text);
@@ -490,6 +489,6 @@ int cli_job_run(const struct python_interpreter *python, struct slice code, stru
         status = -1;
     if (j.err.text[0] && status <= 0)
         status = -1;
-    cli_job_end(&j);
+    job_end(&j);
     return status;
 }
