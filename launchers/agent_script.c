@@ -98,9 +98,9 @@ static int add_settings(struct buf *out, const struct script_spec *spec)
     "if f:${n} f = os.open(f, os.O_RDONLY)${n} os.lseek(f, int(s), 0)${n} os.dup2(f, 0)${n}"       \
     "exec(b)"
 /* Sets $u to the architecture with which packages are sent, $k, if ranks would run a Python that
- * lacks them: the first that is there of those which the agent would take (python_paths.h). $r is
- * that Python, and $z the version for which the packages are. A Python that is stuck holds back the
- * agent for a while only, which then starts as if nothing were lacking. */
+ * lacks them: the first that is there of those which the agent would take (python_candidates.h). $r
+ * is that Python, and $z the version for which the packages are. A Python that is stuck holds back
+ * the agent for a while only, which then starts as if nothing were lacking. */
 #define ASK_PACKAGES                                                                                    \
     "if [ \"$k\" ]; then if [ \"$CELLSPAN_REMOTE_PYTHON\" ]; then set -- \"$CELLSPAN_REMOTE_PYTHON\"; " \
     "else set -- \"$q\" \"python$z\" python3 python; fi; "                                              \

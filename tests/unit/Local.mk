@@ -8,7 +8,7 @@ include tests/unit/gpu/Local.mk
 # The pure code of kernel and agent: pure.t links it without ZeroMQ. The deciding files of I/O folders are only looked at.
 pure_agent = exited from_kernel gpu_oom node_usage prestart relay spawn stand_in start net/child_nodes net/redial \
 	blobs/blobs blobs/transfers blobs/transfer_table gpu/libgpu_a-gpu_list gpu/libgpu_a-gpu_errors output/lines output/pipes \
-	output/worker_credit processes/death_cause processes/env processes/orders processes/outbox processes/python_paths \
+	output/worker_credit processes/death_cause processes/env processes/orders processes/outbox processes/python_candidates \
 	processes/worker processes/worker_state processes/zygote
 pure_objects = $(kernel_libkernel_a_OBJECTS) $(kernel_debug_libdebug_a_OBJECTS) $(kernel_merge_libmerge_a_OBJECTS) $(kernel_status_libstatus_a_OBJECTS) \
 	$(magics_libmagics_a_OBJECTS) \

@@ -65,7 +65,7 @@ worker_agent_libagent_a_SOURCES = \
 	worker/agent/processes/orders.h worker/agent/processes/orders.c \
 	worker/agent/processes/outbox.h worker/agent/processes/outbox.c \
 	worker/agent/processes/path_probe.h worker/agent/processes/path_probe.c \
-	worker/agent/processes/python_paths.h worker/agent/processes/python_paths.c \
+	worker/agent/processes/python_candidates.h worker/agent/processes/python_candidates.c \
 	worker/agent/processes/stacks.h worker/agent/processes/stacks.c \
 	worker/agent/processes/worker.h worker/agent/processes/worker.c \
 	worker/agent/processes/worker_pipes.c \

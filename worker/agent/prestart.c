@@ -12,12 +12,12 @@
 /* limit for a file system to answer: half of the time that the kernel gives ranks to start */
 #define FIND_NS (60 * NS_PER_S)
 
-int prestart_find(struct agent *a, const char *python, const char *cwd, struct python_paths *paths,
-                  path_probe_f f, void *arg, struct err *err)
+int prestart_find(struct agent *a, const char *python, const char *cwd,
+                  struct python_candidates *paths, path_probe_f f, void *arg, struct err *err)
 {
     struct path_probe_for what = { .folder = cwd, .limit_ns = FIND_NS };
 
-    if (python_paths_list(paths, python, a->remote_python, a->path, err) < 0)
+    if (python_candidates_list(paths, python, a->remote_python, a->path, err) < 0)
         return -1;
     what.program = paths->program;
     what.n = paths->n;
@@ -26,12 +26,12 @@ int prestart_find(struct agent *a, const char *python, const char *cwd, struct p
 
 struct warming {
     struct agent *agent;
-    struct python_paths paths;
+    struct python_candidates paths;
 };
 
 static void warming_destroy(struct warming *w)
 {
-    python_paths_release(&w->paths);
+    python_candidates_release(&w->paths);
     free(w);
 }
 
@@ -48,7 +48,7 @@ static void found_python(void *arg, int found, bool folder, const char *why)
     struct warming *w = arg;
     struct err err = { "" };
     const char *python = why ? NULL
-                             : python_paths_found(&w->paths, found, w->agent->args.node, &err);
+                             : python_candidates_found(&w->paths, found, w->agent->args.node, &err);
 
     (void)folder;
     if (!python)
@@ -65,7 +65,7 @@ static int warm_there(struct agent *a, const char *python, struct err *err)
     if (!w)
         return err_set(err, "out of memory");
     w->agent = a;
-    w->paths = (struct python_paths)PYTHON_PATHS_INIT;
+    w->paths = (struct python_candidates)PYTHON_CANDIDATES_INIT;
     if (prestart_find(a, python, "", &w->paths, found_python, w, err) == 0)
         return 0;
     warming_destroy(w);
@@ -74,7 +74,7 @@ static int warm_there(struct agent *a, const char *python, struct err *err)
 
 void prestart_zygote(struct agent *a, const struct span *m)
 {
-    char *python = python_paths_copy(m->v[F_WARM_PYTHON].s);
+    char *python = python_candidates_copy(m->v[F_WARM_PYTHON].s);
     struct err err = { "" };
 
     if (python && !join_is_remote(a->args.connect))

@@ -12,7 +12,7 @@
 #include "protocol/span.h"
 #include "worker/agent/gpu/gpu.h"
 #include "worker/agent/processes/path_probe.h"
-#include "worker/agent/processes/python_paths.h"
+#include "worker/agent/processes/python_candidates.h"
 #include "base/buf.h"
 
 struct agent;
@@ -54,7 +54,8 @@ void prestart_zygote(struct agent *a, const struct span *m);
 /* Finds which candidate Python exists on this node, and whether the folder `cwd` exists ("": not
  * checked). Fills `paths` with candidates; keep it alive until f runs. */
 MUST_USE int prestart_find(struct agent *a, const char *python, const char *cwd,
-                           struct python_paths *paths, path_probe_f f, void *arg, struct err *err);
+                           struct python_candidates *paths, path_probe_f f, void *arg,
+                           struct err *err);
 
 /* ---- exited.c ---- */
 /* How workers ended: EXITED, and ends that are overdue. */

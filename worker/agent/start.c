@@ -23,7 +23,7 @@ struct starting {
     struct buf msg; /* a copy of the message, for when the Python and the GPUs are known */
     struct span m;  /* the message, decoded; borrows from msg */
     char *python;   /* as START names it, then as this machine has it */
-    struct python_paths paths;
+    struct python_candidates paths;
     size_t n;
     struct awaited {
         uint32_t worker;
@@ -57,7 +57,7 @@ static void starting_destroy(struct starting *s)
         worker_pipes_close(&s->v[i].ends);
     span_release(&s->m);
     buf_release(&s->msg);
-    python_paths_release(&s->paths);
+    python_candidates_release(&s->paths);
     free(s->python);
     free(s);
 }
@@ -75,7 +75,7 @@ static struct starting *starting_create(struct agent *a, const struct span *m, c
         return err_null(err, "out of memory");
     s->agent = a;
     s->msg = (struct buf)BUF_INIT;
-    s->paths = (struct python_paths)PYTHON_PATHS_INIT;
+    s->paths = (struct python_candidates)PYTHON_CANDIDATES_INIT;
     if ((s->python = strdup(python)) && span_encode(m, &s->msg, err) == 0 &&
         span_decode(&s->m, s->msg.p, s->msg.n, err) == 0)
         return s;
@@ -354,7 +354,7 @@ static void found_python(void *arg, int found, bool folder, const char *why)
 
     if (why)
         (void)err_set(&err, "%s: %s", node, why);
-    else if ((python = python_paths_found(&s->paths, found, node, &err)) &&
+    else if ((python = python_candidates_found(&s->paths, found, node, &err)) &&
              settle_python(s, python) < 0)
         (void)err_set(&err, "out of memory");
     if (!folder)
@@ -389,8 +389,8 @@ static bool is_of_ranks(uint64_t role)
 
 void start_workers(struct agent *a, const struct span *m, struct slice workers)
 {
-    char *python = python_paths_copy(m->v[F_START_PYTHON].s);
-    char *cwd = python_paths_copy(m->v[F_START_CWD].s);
+    char *python = python_candidates_copy(m->v[F_START_PYTHON].s);
+    char *cwd = python_candidates_copy(m->v[F_START_CWD].s);
 
     if (!python || !cwd)
         start_nobody(a, workers, "a path with a NUL in it, or out of memory");

@@ -18,7 +18,7 @@
 #include "worker/agent/net/address.h"
 #include "worker/agent/net/dial.h"
 #include "worker/agent/processes/path_probe.h"
-#include "worker/agent/processes/python_paths.h"
+#include "worker/agent/processes/python_candidates.h"
 #include "worker/agent/net/sealed.h"
 #include "worker/agent/net/secret.h"
 #include "worker/agent/net/peer.h"
@@ -229,7 +229,8 @@ static void secrets_are_waited_for(void)
     close(fd[0]);
 }
 
-/* Which program python_paths.h takes of those that path_probe.h finds. NULL: none; see *err. */
+/* Which program python_candidates.h takes of those that path_probe.h finds. NULL: none; then *err
+ * says why. */
 struct sought {
     struct loop *loop;
     int found;
@@ -269,15 +270,15 @@ static const char *python_of(const char *wanted, const char *told, const char *p
 {
     struct path_probe_for what = { .folder = "", .limit_ns = 100 * NS_PER_S };
     const char *found;
-    struct python_paths p;
+    struct python_candidates p;
 
-    if (python_paths_list(&p, wanted, told, path, err) < 0)
+    if (python_candidates_list(&p, wanted, told, path, err) < 0)
         abort();
     what.program = p.program;
     what.n = p.n;
-    found = python_paths_found(&p, seek(&what).found, "h2", err);
+    found = python_candidates_found(&p, seek(&what).found, "h2", err);
     snprintf(out, PATH_MAX, "%s", found ? found : "");
-    python_paths_release(&p);
+    python_candidates_release(&p);
     return found ? out : NULL;
 }
 
@@ -298,9 +299,10 @@ static void pythons_are_looked_for(void)
          version[32];
     struct err err = { "" };
 
-    ok(python_paths_version("/opt/x/python3.12", version) && strcmp(version, "python3.12") == 0 &&
-           !python_paths_version("/usr/bin/python3", version) &&
-           python_paths_version("/usr/lib/python3.9/site-packages", version) &&
+    ok(python_candidates_version("/opt/x/python3.12", version) &&
+           strcmp(version, "python3.12") == 0 &&
+           !python_candidates_version("/usr/bin/python3", version) &&
+           python_candidates_version("/usr/lib/python3.9/site-packages", version) &&
            strcmp(version, "python3.9") == 0,
        "versions in paths");
     if (!mkdtemp(folder))

@@ -60,7 +60,7 @@ def lacks_packages(offer, env):
     """Whether the ranks' Python has not all that they import, and it is sent."""
     if not offer["packages"] or offer["prefix"]:
         return False
-    # As an agent chooses it: worker/agent/processes/python_paths.h.
+    # As an agent chooses it: worker/agent/processes/python_candidates.h.
     names = [env.get("CELLSPAN_REMOTE_PYTHON")] if env.get("CELLSPAN_REMOTE_PYTHON") else [offer["own"], "python" + offer["python"], "python3", "python"]
     python = next(filter(None, map(shutil.which, names)), None)
     env = {name: value for name, value in env.items() if name != "CELLSPAN_SECRET"}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "worker/agent/processes/python_paths.h"
+#include "worker/agent/processes/python_candidates.h"
 
 #include <ctype.h>
 #include <limits.h>
@@ -13,7 +13,7 @@
 #define CELLSPAN_PYTHONDIR ""
 #endif
 
-bool python_paths_version(const char *path, char out[static 32])
+bool python_candidates_version(const char *path, char out[static 32])
 {
     static const char name[] = "python3.";
     const char *found = NULL;
@@ -31,23 +31,23 @@ bool python_paths_version(const char *path, char out[static 32])
     return true;
 }
 
-char *python_paths_copy(struct slice path)
+char *python_candidates_copy(struct slice path)
 {
     return path.n && memchr(path.p, '\0', path.n) ? NULL : strndup(path.n ? path.p : "", path.n);
 }
 
-void python_paths_release(struct python_paths *p)
+void python_candidates_release(struct python_candidates *p)
 {
     for (size_t i = 0; i < p->n; i++)
         free(p->program[i]);
     free(p->program);
     free(p->says);
     free(p->python);
-    *p = (struct python_paths)PYTHON_PATHS_INIT;
+    *p = (struct python_candidates)PYTHON_CANDIDATES_INIT;
 }
 
 /* Adds a candidate, unless its path is too long. -1: memory is out. */
-static int add(struct python_paths *p, const char *folder, size_t n, const char *name)
+static int add(struct python_candidates *p, const char *folder, size_t n, const char *name)
 {
     char **program, path[PATH_MAX];
     const int size = snprintf(path, sizeof path, "%.*s%s%s", (int)n, folder, n ? "/" : "", name);
@@ -64,7 +64,7 @@ static int add(struct python_paths *p, const char *folder, size_t n, const char 
 }
 
 /* Adds a path as it is, and a name once for each folder of PATH. */
-static int add_each(struct python_paths *p, const char *name, const char *path)
+static int add_each(struct python_candidates *p, const char *name, const char *path)
 {
     int rc = 0;
 
@@ -80,7 +80,7 @@ static int add_each(struct python_paths *p, const char *name, const char *path)
     return rc;
 }
 
-static int list(struct python_paths *p, const char *path)
+static int list(struct python_candidates *p, const char *path)
 {
     if (!p->says || !p->python)
         return -1;
@@ -89,26 +89,26 @@ static int list(struct python_paths *p, const char *path)
     if (add_each(p, p->python, path) < 0)
         return -1;
     p->wanted = p->n;
-    if ((python_paths_version(p->python, p->version) ||
-         python_paths_version(CELLSPAN_PYTHONDIR, p->version)) &&
+    if ((python_candidates_version(p->python, p->version) ||
+         python_candidates_version(CELLSPAN_PYTHONDIR, p->version)) &&
         add_each(p, p->version, path) < 0)
         return -1;
     return add_each(p, "python3", path) < 0 ? -1 : add_each(p, "python", path);
 }
 
-int python_paths_list(struct python_paths *p, const char *wanted, const char *set, const char *path,
-                      struct err *err)
+int python_candidates_list(struct python_candidates *p, const char *wanted, const char *set,
+                           const char *path, struct err *err)
 {
-    *p = (struct python_paths)PYTHON_PATHS_INIT;
+    *p = (struct python_candidates)PYTHON_CANDIDATES_INIT;
     p->says = strdup(set ? set : "");
     p->python = strdup(wanted);
     if (list(p, path) == 0)
         return 0;
-    python_paths_release(p);
+    python_candidates_release(p);
     return err_set(err, "out of memory");
 }
 
-static const char *none(const struct python_paths *p, const char *node, struct err *err)
+static const char *none(const struct python_candidates *p, const char *node, struct err *err)
 {
     if (p->says[0])
         return err_null(
@@ -123,8 +123,8 @@ static const char *none(const struct python_paths *p, const char *node, struct e
         node, p->python, p->version, p->version[0] ? ", " : "");
 }
 
-const char *python_paths_found(const struct python_paths *p, int found, const char *node,
-                               struct err *err)
+const char *python_candidates_found(const struct python_candidates *p, int found, const char *node,
+                                    struct err *err)
 {
     if (found < 0 || (size_t)found >= p->n)
         return none(p, node, err);
