@@ -21,7 +21,7 @@ kernel_libkernel_a_SOURCES = \
 	kernel/cell/node_addresses.c kernel/cell/run_cell.c kernel/cell/start_ranks.c kernel/cell/stop_cell.c kernel/cell/world_env.c \
 	kernel/ranks/check.h kernel/ranks/ranks.h kernel/ranks/check.c kernel/ranks/check_answers.c kernel/ranks/check_facts.c \
 	kernel/ranks/check_report.c kernel/ranks/collectives.c kernel/ranks/debug_rank.c kernel/ranks/hang.c kernel/ranks/rank_code.c kernel/ranks/rank_logs.c kernel/ranks/rank_table.c kernel/ranks/stopped_ranks.c kernel/ranks/where.c \
-	kernel/dispatch/dispatch.h kernel/dispatch/private.h kernel/dispatch/async_calls.c kernel/dispatch/calls.h kernel/dispatch/calls.c kernel/dispatch/cell_begin.c kernel/dispatch/cell_steps.c kernel/dispatch/immediate.c kernel/dispatch/awaited.c \
+	kernel/dispatch/dispatch.h kernel/dispatch/private.h kernel/dispatch/async_calls.c kernel/dispatch/may_begin.h kernel/dispatch/may_begin.c kernel/dispatch/cell_begin.c kernel/dispatch/cell_steps.c kernel/dispatch/immediate.c kernel/dispatch/awaited.c \
 	kernel/dispatch/dispatch.c kernel/dispatch/from_home.c kernel/dispatch/from_ranks.c
 
 bin_PROGRAMS += cellspan-kernel

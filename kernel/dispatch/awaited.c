@@ -64,7 +64,7 @@ static int add_cell(const struct cell *c, struct buf *out)
 static int describe(const struct notebook *nb, const struct cell *waits, struct buf *out)
 {
     const struct cell *first;
-    const size_t n = calls_in_the_way(nb, waits, &first);
+    const size_t n = cells_in_the_way(nb, waits, &first);
 
     if (!first)
         return buf_add_text(out, "waiting for calls that came before");

@@ -87,11 +87,11 @@ static void go_on(struct notebook *nb)
         ;
 }
 
-static bool may_begin(const struct notebook *nb)
+static bool next_may_begin(const struct notebook *nb)
 {
     struct request *r = queue_first(&nb->queue);
 
-    return !nb->shutdown_asked && !nb->home.executing && r && calls_let_begin(nb, r);
+    return !nb->shutdown_asked && !nb->home.executing && r && may_begin_now(nb, r);
 }
 
 /* What a subshell runs on ranks is a call of its thread's. */
@@ -125,7 +125,7 @@ static void take_next(struct notebook *nb)
     notices_update(nb); /* before a cell ends in which ranks meet */
     go_on(nb);
     subshells_go_on(nb);
-    while (may_begin(nb) && (r = queue_take(&nb->queue))) {
+    while (next_may_begin(nb) && (r = queue_take(&nb->queue))) {
         awaited_over(nb);
         if (strcmp(request_type(r), "execute_request") == 0)
             execute(nb, r);

@@ -12,8 +12,8 @@
 #include "kernel/cell/live_status.h"
 #include "kernel/cell/prompts.h"
 #include "kernel/cell/slow_answers.h"
-#include "kernel/dispatch/calls.h"
 #include "kernel/dispatch/dispatch.h"
+#include "kernel/dispatch/may_begin.h"
 #include "kernel/ranks/check.h"
 #include "kernel/ranks/ranks.h"
 

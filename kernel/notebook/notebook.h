@@ -133,7 +133,7 @@ struct home {
 /* Calls of home that wait, and the client's cell that waits for calls. */
 struct call_list {
     struct cell *first;      /* owned, the oldest first */
-    struct held_calls *held; /* owned, in kernel/dispatch/calls.h: until when calls are held back */
+    struct held_calls *held; /* owned, in kernel/dispatch/may_begin.h: calls that are held back */
     /* owned, of awaited.c: stands for the first request of the queue, to show what it waits for;
      * NULL: it waits for no call */
     struct cell *client;

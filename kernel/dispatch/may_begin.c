@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* calls.c - calls of home (CALL): they wait here until they begin to run as cells. The table of
- * calls.h says when. */
+/* may_begin.c - what may begin while cells run on ranks (a client's cell, a call), and the calls of
+ * home that wait until they may. The table of may_begin.h says when. */
 #include <stdlib.h>
 
 #include "kernel/dispatch/private.h"
@@ -126,14 +126,14 @@ static void claim_for_client(struct notebook *nb, struct claims *claims)
     ranks_release(&which);
 }
 
-/* ---- the table of calls.h ---- */
+/* ---- the table of may_begin.h ---- */
 
 /* What wants to begin. */
 struct wish {
-    enum calls_who who;
+    enum begin_who who;
     bool there;                  /* it names ranks of the world as it is, */
     struct ranks which;          /* and these are they */
-    bool overlaps;               /* see CALLS_OVERLAPS */
+    bool overlaps;               /* see BEGIN_OVERLAPS */
     const struct claims *claims; /* of what came before; NULL: nothing did */
 };
 
@@ -145,53 +145,53 @@ static void wish_for_ranks(struct wish *w, const struct notebook *nb, const char
     w->overlaps = w->there && are_free(nb->group, &w->which, running);
 }
 
-static bool holds(const struct notebook *nb, const struct wish *w, enum calls_when when)
+static bool holds(const struct notebook *nb, const struct wish *w, enum begin_when when)
 {
     switch (when) {
-    case CALLS_NONE_RUNS:
+    case BEGIN_NONE_RUNS:
         return !nb->cells;
-    case CALLS_HOME_FREE:
+    case BEGIN_HOME_FREE:
         return home_waits_for_none(nb);
-    case CALLS_OVERLAPS:
+    case BEGIN_OVERLAPS:
         return w->overlaps;
-    case CALLS_NO_CELL_WAITS:
+    case BEGIN_NO_CELL_WAITS:
         return !calls_client_waits(nb);
-    case CALLS_UNCLAIMED:
+    case BEGIN_UNCLAIMED:
         return !w->claims || (!w->claims->all && !ranks_overlap(&w->claims->ranks, &w->which));
-    case CALLS_STANDS_STILL:
+    case BEGIN_STANDS_STILL:
         return nb->calls.held->since_ns == RELEASED;
     }
     return false;
 }
 
-static bool may_begin(const struct notebook *nb, const struct wish *w)
+static bool rules_let(const struct notebook *nb, const struct wish *w)
 {
 #define RULE(who, when) { who, when },
     static const struct {
-        enum calls_who who;
+        enum begin_who who;
         unsigned when;
-    } rules[] = { CALLS_RULES(RULE) };
+    } rules[] = { BEGIN_RULES(RULE) };
 #undef RULE
 
     for (size_t k = 0; k < sizeof rules / sizeof *rules; k++) {
         bool all = rules[k].who == w->who;
 
         for (unsigned bit = 1; all && bit <= rules[k].when; bit *= 2)
-            all = !(rules[k].when & bit) || holds(nb, w, (enum calls_when)bit);
+            all = !(rules[k].when & bit) || holds(nb, w, (enum begin_when)bit);
         if (all)
             return true;
     }
     return false;
 }
 
-bool calls_let_begin(const struct notebook *nb, struct request *r)
+bool may_begin_now(const struct notebook *nb, struct request *r)
 {
-    struct wish w = { .who = cell_is_ours(r) ? CALLS_CELL_ON_RANKS : CALLS_CELL_AT_HOME,
+    struct wish w = { .who = cell_is_ours(r) ? BEGIN_CELL_ON_RANKS : BEGIN_CELL_AT_HOME,
                       .which = RANKS_INIT };
     struct ranks running = RANKS_INIT;
     bool may;
 
-    if (nb->cells && w.who == CALLS_CELL_ON_RANKS && home_waits_for_none(nb) &&
+    if (nb->cells && w.who == BEGIN_CELL_ON_RANKS && home_waits_for_none(nb) &&
         ranks_that_run(nb, &running) == 0) {
         unsigned n = 0;
         char *ranks = cell_named_ranks(text_slice(request_content(r), "code"), &n);
@@ -199,7 +199,7 @@ bool calls_let_begin(const struct notebook *nb, struct request *r)
         wish_for_ranks(&w, nb, ranks, n, &running);
         free(ranks);
     }
-    may = may_begin(nb, &w);
+    may = rules_let(nb, &w);
     ranks_release(&running);
     ranks_release(&w.which);
     return may;
@@ -209,13 +209,13 @@ bool calls_let_begin(const struct notebook *nb, struct request *r)
 
 static bool is_in_the_way(const struct wish *w, const struct cell *c)
 {
-    if (w->who != CALLS_CALL && !async_runs(c))
+    if (w->who != BEGIN_CALL && !async_runs(c))
         return true; /* home waits for it */
-    return w->who != CALLS_CELL_AT_HOME &&
+    return w->who != BEGIN_CELL_AT_HOME &&
            (!w->there || !cell_runs(c) || cell_own_group(c) || ranks_overlap(&c->to, &w->which));
 }
 
-size_t calls_in_the_way(const struct notebook *nb, const struct cell *waits,
+size_t cells_in_the_way(const struct notebook *nb, const struct cell *waits,
                         const struct cell **first)
 {
     const bool call = waits->from.is_call;
@@ -224,10 +224,10 @@ size_t calls_in_the_way(const struct notebook *nb, const struct cell *waits,
     char *named = NULL;
     size_t n = 0;
 
-    w.who = call                                ? CALLS_CALL
-            : cell_is_ours(waits->from.request) ? CALLS_CELL_ON_RANKS
-                                                : CALLS_CELL_AT_HOME;
-    if (w.who == CALLS_CELL_ON_RANKS)
+    w.who = call                                ? BEGIN_CALL
+            : cell_is_ours(waits->from.request) ? BEGIN_CELL_ON_RANKS
+                                                : BEGIN_CELL_AT_HOME;
+    if (w.who == BEGIN_CELL_ON_RANKS)
         named = cell_named_ranks(slice_of(waits->from.text, waits->from.text_size), &of);
     w.there = are_there(nb->group, call ? cell_call_ranks(waits) : named, of, &w.which);
     *first = NULL;
@@ -260,7 +260,7 @@ static void stand_still(struct notebook *nb, const struct claims *claims, bool b
 static struct cell **first_to_begin(struct notebook *nb, const struct ranks *running)
 {
     struct claims claims = { .ranks = RANKS_INIT };
-    struct wish w = { .who = CALLS_CALL, .which = RANKS_INIT, .claims = &claims };
+    struct wish w = { .who = BEGIN_CALL, .which = RANKS_INIT, .claims = &claims };
     struct cell **at = &nb->calls.first;
     bool found = false, blocked = false;
 
@@ -269,7 +269,7 @@ static struct cell **first_to_begin(struct notebook *nb, const struct ranks *run
     for (; *at; at = &(*at)->from.next) {
         if (nb->cells)
             wish_for_ranks(&w, nb, cell_call_ranks(*at), (*at)->plan.n, running);
-        found = may_begin(nb, &w);
+        found = rules_let(nb, &w);
         if (found)
             break;
         blocked = blocked || w.overlaps;
