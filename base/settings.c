@@ -376,6 +376,22 @@ uint64_t setting_value(enum setting which)
     return value;
 }
 
+/* ---- what idle ranks do ---- */
+
+/* Parking frees GPUs for others, but nobody else gets those of an allocation. Where the site says
+ * how long idle ranks may have GPUs, they can't be kept. */
+enum gpu_idle setting_gpu_idle(void)
+{
+    const enum gpu_idle wanted = (enum gpu_idle)setting_value(SETTING_GPU_IDLE);
+    const bool parks = wanted == GPU_IDLE_PARK || wanted == GPU_IDLE_PARK_OR_KEEP;
+
+    if (parks && (getenv("SLURM_JOB_ID") || getenv("KUBERNETES_SERVICE_HOST")))
+        return GPU_IDLE_KEEP;
+    if (wanted != GPU_IDLE_END && wanted != GPU_IDLE_PARK && setting_most(SETTING_GPU_IDLE_RELEASE))
+        return parks ? GPU_IDLE_PARK : GPU_IDLE_END;
+    return wanted;
+}
+
 /* ---- mistakes ---- */
 
 /* The setting probably meant by this name of n bytes; NULL: the name is right, or near to none. */

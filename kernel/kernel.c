@@ -425,24 +425,10 @@ static struct plan_defaults defaults_of_cells(void)
     return cells;
 }
 
-/* Parking frees GPUs for others, but nobody else gets those of an allocation. Where the site says
- * how long idle ranks may have GPUs, they can't be kept. */
-static enum gpu_idle what_idle_ranks_do(void)
-{
-    const enum gpu_idle wanted = (enum gpu_idle)setting_value(SETTING_GPU_IDLE);
-    const bool parks = wanted == GPU_IDLE_PARK || wanted == GPU_IDLE_PARK_OR_KEEP;
-
-    if (parks && (getenv("SLURM_JOB_ID") || getenv("KUBERNETES_SERVICE_HOST")))
-        return GPU_IDLE_KEEP;
-    if (wanted != GPU_IDLE_END && wanted != GPU_IDLE_PARK && setting_most(SETTING_GPU_IDLE_RELEASE))
-        return parks ? GPU_IDLE_PARK : GPU_IDLE_END;
-    return wanted;
-}
-
 static int open_notebook(struct kernel *k, const struct arguments *o, struct err *err)
 {
     const struct cell_ops ops = ops_of(k);
-    const enum gpu_idle idle = what_idle_ranks_do();
+    const enum gpu_idle idle = setting_gpu_idle();
     char run_id[UUID_TEXT_SIZE];
     struct dispatch_config config = { .python = o->python,
                                       .python_version = o->python_version,

@@ -150,6 +150,45 @@ static void names_are_checked(void)
     }
 }
 
+static void idle_ranks_may_be_parked(void)
+{
+    static const struct {
+        const char *text, *most, *job;
+        enum gpu_idle what;
+    } rows[] = {
+        { NULL, NULL, NULL, GPU_IDLE_END },
+        { "park", NULL, NULL, GPU_IDLE_PARK },
+        { "keep", NULL, NULL, GPU_IDLE_KEEP },
+        { "park-or-keep", NULL, NULL, GPU_IDLE_PARK_OR_KEEP },
+        { "park", NULL, "SLURM_JOB_ID", GPU_IDLE_KEEP },
+        { "park-or-keep", "1h", "KUBERNETES_SERVICE_HOST", GPU_IDLE_KEEP },
+        { "end", NULL, "SLURM_JOB_ID", GPU_IDLE_END },
+        { "keep", "1h", NULL, GPU_IDLE_END },
+        { "park-or-keep", "1h", NULL, GPU_IDLE_PARK },
+        { "park", "1h", NULL, GPU_IDLE_PARK },
+    };
+    const char *const setting = setting_rows[SETTING_GPU_IDLE].name;
+    char most[SETTING_MAXIMUM];
+
+    setting_maximum(SETTING_GPU_IDLE_RELEASE, most);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].text)
+            setenv(setting, rows[i].text, 1);
+        if (rows[i].most)
+            setenv(most, rows[i].most, 1);
+        if (rows[i].job)
+            setenv(rows[i].job, "1", 1);
+        is_int(setting_gpu_idle(), rows[i].what, "%s, at most %s, %s",
+               rows[i].text ? rows[i].text : "nothing set",
+               rows[i].most ? rows[i].most : "any time",
+               rows[i].job ? rows[i].job : "no allocation");
+        unsetenv(setting);
+        unsetenv(most);
+        if (rows[i].job)
+            unsetenv(rows[i].job);
+    }
+}
+
 static void every_row_has_a_default_that_can_be_read(void)
 {
     struct buf out = BUF_INIT;
@@ -172,11 +211,14 @@ int main(int argc, char **argv)
     }
     for (size_t i = 0; i < N_SETTINGS; i++)
         unsetenv(setting_rows[i].name);
+    unsetenv("SLURM_JOB_ID");
+    unsetenv("KUBERNETES_SERVICE_HOST");
     seconds_are_read();
     sizes_are_read();
     numbers_are_read();
     words_are_read();
     names_are_checked();
+    idle_ranks_may_be_parked();
     every_row_has_a_default_that_can_be_read();
     return plan_done();
 }
