@@ -31,7 +31,7 @@ void child_lines_end(struct child_lines *l, child_lines_f f, void *arg);
 bool child_lines_read(struct child_lines *l, int fd, child_lines_f f, void *arg);
 
 /* ---- tail.c ---- */
-/* The last lines that a child wrote, for error texts. */
+/* The last bytes that a child wrote. The caller says how many of their lines an error shows. */
 
 #define TAIL_SIZE 8192u /* bytes: between this and twice as many are kept */
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tail.c - keeps the last lines that a child wrote, for error texts (declared in child_lines.h). */
+/* tail.c - keeps the last bytes that a child wrote. The caller says how many of their lines an
+ * error shows (declared in child_lines.h). */
 #include "base/child_lines.h"
 
 #include "base/utf8.h"

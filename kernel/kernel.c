@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Creates the parts of the kernel and connects them, holds workers back while clients read slowly
- * (balance()), and ends the kernel when the program that has started it is gone (watch_parent()).
- */
+/* Creates the parts of the kernel and connects them, takes its signals (watch_signals()), holds
+ * workers back while clients read slowly (balance()), and ends the kernel when the program that has
+ * started it is gone (watch_parent()). */
 #include "kernel/kernel.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* agent_script.h - the shell script that finds and starts the agent on a node, and says what it
- * found. */
+/* agent_script.h - the shell script that finds the agent on a node, says what it found, installs an
+ * agent that the launcher sends (_install/unpack.py chooses the folder), and starts it. */
 #ifndef LAUNCHERS_AGENT_SCRIPT_H
 #define LAUNCHERS_AGENT_SCRIPT_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Home captures: it finds the variables that the cell reads, the code that goes along, and what it
- * has changed in its own environment. */
+/* Asks home (CAPTURE) for the variables that the cell reads, the code that goes along, and what
+ * home has changed in its own environment, and takes its answer. Home finds these by
+ * _capture/capture.py. */
 #include <string.h>
 
 #include "kernel/cell/cell_before.h"

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* engine_lines.c - reads the lines that an engine writes: nodes, failures and messages (declared
- * in private.h). */
+/* engine_lines.c - reads the lines that an engine writes: nodes, failures and messages; and the end
+ * of its stderr for errors (declared in private.h). */
 #include "kernel/engines/private.h"
 
 #include <string.h>
 
 #include "base/utf8.h"
 
-#define ERROR_LINES 48u /* an engine's own words, and 40 lines of a library's log */
+/* an engine's own words, and LOG_LINES of cellspan/_launch/launcher.py */
+#define ERROR_LINES 48u
 
 /* ---- a line ---- */
 

@@ -19,7 +19,7 @@
 #include "launchers/ssh/ssh_command.h"
 #include "launchers/agent_script.h"
 
-#define LAST_LINES 16u
+#define LAST_LINES 16u /* of an ssh, in an error */
 #define TRIES      5u
 #define AGAIN_NS   (300 * NS_PER_MS) /* doubled with each try */
 

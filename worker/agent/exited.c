@@ -12,7 +12,7 @@
 #include "worker/agent/agent.h"
 #include "worker/agent/net/join.h"
 
-#define LAST_LINES 20u
+#define LAST_LINES 20u /* of a worker, in the error about its death */
 
 /* ---- EXITED ---- */
 

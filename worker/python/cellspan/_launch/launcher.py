@@ -19,7 +19,8 @@ from .engine_reports import Reports
 
 USAGE = "[--spec SPEC] [--ranks N] -- COMMAND [ARG...]"
 CANNOT, FAILED = 2, 1  # exit statuses; launchers/launcher.h
-# So many lines of what the library printed are shown after an error, so many characters of a line, and at most so many bytes of all
+# So many lines of what the library printed are shown after an error (ERROR_LINES of kernel/engines/engine_lines.c has room for them),
+# so many characters of a line, and at most so many bytes of all
 LOG_LINES, LINE_SHOWN, LOG_SHOWN = 40, 400, 6000
 SECRET, OF_RUN, OF_AGENT = "CELLSPAN_SECRET", "2", "2a"  # protocol/keys.c
 START_TIMEOUT, START_S = "CELLSPAN_START_TIMEOUT", 120.0  # the kernel has checked its value
