@@ -199,10 +199,14 @@ static void ask(const struct running_kernel *k, bool quick, int fd)
     if (!k->foreign || become(k, &why) == 0)
         said = kernel_question(k, "cellspan_overview_request", "{}", "cellspan_overview_reply",
                                ANSWER_NS, &why);
-    if (said)
+    if (said) {
+        /* these say that it was not asked, or that nothing came: no kernel says so */
+        (void)json_object_del(said, "error");
+        (void)json_object_del(said, "asked");
         ps_table_complete(said, quick);
-    else
+    } else {
         said = json_pack("{s:s}", "error", why.text);
+    }
     if (said)
         (void)!json_dumpfd(said, fd, JSON_COMPACT);
     json_decref(said);

@@ -81,7 +81,7 @@ static json_t *notebook_json(const struct running_kernel *k, const struct overvi
         place_json(json_object_get(json_object_get(o->content, "table"), "on")), "memory",
         (json_int_t)(s.memory < MEMORY_MAX ? s.memory : MEMORY_MAX), "idle",
         seconds_json(json_object_get(o->content, "idle")), "cell",
-        json_is_integer(count) ? count : NULL, "running",
+        json_is_integer(count) && json_integer_value(count) >= 0 ? count : NULL, "running",
         seconds_json(json_object_get(cell, "seconds")), "version",
         place_json(json_object_get(o->content, "version")), "seconds", (json_int_t)k->seconds);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cli/ps_table.h"
 
+#include <limits.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,9 @@
 #include "base/process.h"
 #include "base/utf8.h"
 
-#define SHOWN 44 /* characters of a notebook's path in the table */
+#define SHOWN           44                  /* characters of a notebook's path in the table */
+#define RANK_GPUS_MAX   512u                /* no machine has more */
+#define RANK_MEMORY_MAX (UINT64_C(1) << 50) /* bytes */
 
 /* ---- cells of a table ---- */
 
@@ -155,6 +158,24 @@ void ps_table_complete(json_t *said, bool quick)
     complete(json_object_get(table, "beside"), quick);
 }
 
+/* Of a number that a kernel has told: not negative, and at most this. */
+static uint64_t told_number(const json_t *number, uint64_t most)
+{
+    const json_int_t n = json_integer_value(number);
+
+    return n < 0 ? 0 : (uint64_t)n < most ? (uint64_t)n : most;
+}
+
+/* How many GPUs this text names. */
+static unsigned count_gpus(const char *text)
+{
+    unsigned n = 0;
+
+    for (const char *g = text; *g && n < RANK_GPUS_MAX; n++)
+        g = strchr(g, ',') ? strchr(g, ',') + 1 : "";
+    return n;
+}
+
 /* gpus: how many each rank has. */
 static void sum_rows(struct ps_sum *s, json_t *rows, unsigned gpus)
 {
@@ -170,11 +191,9 @@ static void sum_rows(struct ps_sum *s, json_t *rows, unsigned gpus)
         s->ranks++;
         s->busy += state && strcmp(state, "running") == 0;
         s->parked += parked;
-        s->memory += (uint64_t)json_integer_value(json_object_get(row, "memory"));
-        s->gpus += !gpu && pid > 0 && !parked ? gpus : 0;
-        for (const char *g = parked ? NULL : gpu; g && *g;
-             g = strchr(g, ',') ? strchr(g, ',') + 1 : "")
-            s->gpus++;
+        s->memory += told_number(json_object_get(row, "memory"), RANK_MEMORY_MAX);
+        if (!parked)
+            s->gpus += gpu ? count_gpus(gpu) : pid > 0 ? gpus : 0;
     }
 }
 
@@ -184,7 +203,7 @@ void ps_table_sum(struct ps_sum *s, const json_t *content)
     json_t *table = json_object_get(content, "table");
 
     sum_rows(s, json_object_get(table, "ranks"),
-             (unsigned)json_integer_value(json_object_get(content, "gpus")));
+             (unsigned)told_number(json_object_get(content, "gpus"), RANK_GPUS_MAX));
     sum_rows(s, json_object_get(table, "beside"), 0);
 }
 
@@ -214,7 +233,8 @@ static const char *runs_text(char out[static 64], const json_t *content)
     if (!ps_table_answered(content)) /* or it is of an older version */
         return "no answer";
     if (json_is_object(cell))
-        snprintf(out, 64, "In [%d] %s", (int)json_integer_value(json_object_get(cell, "count")),
+        snprintf(out, 64, "In [%u] %s",
+                 (unsigned)told_number(json_object_get(cell, "count"), INT_MAX),
                  told_time(seconds, json_number_value(json_object_get(cell, "seconds")) + 1e-9));
     else
         snprintf(out, 64, "%s",

@@ -291,6 +291,31 @@ def test_the_brief_list_has_its_form_whatever_is_answered(cellspan, users, machi
     assert all(one[key] is None or 0 <= one[key] < 1e16 for key in ("ranks", "busy", "gpus", "memory", "idle", "running")), one
 
 
+def test_no_kernel_says_what_none_can(cellspan, users, machine, fakes):
+    session, seen = Session(key=b"k"), {}
+    content = dict(HOSTILE, error="forged", asked=False, gpus=1 << 40, cell={"count": -5, "seconds": -1},
+                   table={"on": "", "ranks": [{"pid": 1, "memory": -1, "gpu": "," * 5000}, {"pid": 1, "memory": 1 << 62}, {"pid": 1, "memory": 1 << 62}]})
+    with zmq.Context() as context, context.socket(zmq.ROUTER) as socket:
+        socket.linger = 0
+        pid = fakes(connection(users[BOB].home, "odd.json", BOB, control_port=socket.bind_to_random_port("tcp://127.0.0.1")), users[BOB])
+        for form in ((), ("--json",), ("--brief",)):
+            asking = cellspan("ps", "--all", *form, start=True, **machine.environment)
+            try:
+                assert socket.poll(100000), "it asks"
+                names, asked = session.feed_identities(socket.recv_multipart())
+                session.send(socket, "cellspan_overview_reply", content, parent=session.deserialize(asked), ident=names)
+                seen[form] = asking.communicate(timeout=100)[0].decode()
+            finally:
+                asking.kill()
+                asking.communicate()
+    row = next(row for row in seen[()].splitlines() if row.startswith("%d " % pid))
+    assert "In [0] -" in row and "2097152.0 GiB" in row and " 1536 " in row, row
+    one = next(one for one in json.loads(seen["--json",])["notebooks"] if one["pid"] == pid)
+    assert "error" not in one and "asked" not in one, one
+    one = next(one for one in json.loads(seen["--brief",])["notebooks"] if one["pid"] == pid)
+    assert (one["state"], one["cell"], one["gpus"], one["memory"]) == ("ranks", None, 1536, 1 << 50), one
+
+
 def test_the_brief_list_leaves_out_who_has_many(cellspan, users, machine, fakes):
     pids = {fakes("/nowhere", users[BOB]) for _ in range(70)}
     code, out, err = cellspan("ps", "--all", "--brief", **machine.environment)
