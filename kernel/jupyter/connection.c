@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Errors say exactly what is wrong, since users also edit such files by hand. */
+#ifdef __linux__
+#define _GNU_SOURCE /* O_PATH */
+#endif
 #include "kernel/jupyter/connection.h"
 
 #include <arpa/inet.h>
@@ -233,23 +236,54 @@ int connection_read(struct connection *c, const char *file, struct err *err)
     return fd < 0 ? open_failed(file, errno, err) : read_and_parse(c, fd, file, err);
 }
 
-int connection_read_plain(struct connection *c, const char *file, struct err *err)
+/* May we open it? A device may do something when it is opened. */
+static bool is_plain(const struct stat *s, const char *file, struct err *err)
 {
+    if (!S_ISREG(s->st_mode))
+        return err_set(err, "connection file %s: a link, or no regular file: it is not opened",
+                       file) == 0;
+    return geteuid() != 0 || s->st_uid == 0 ||
+           err_set(err, "connection file %s: root reads only regular files of root's", file) == 0;
+}
+
+/* Opens just what it has looked at: meanwhile the name may lead to something else. */
+static int open_plain(const char *file, struct err *err)
+{
+    const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
     struct stat s;
     int fd;
+#ifdef O_PATH
+    const int seen = open(file, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    char path[64];
 
+    if (seen < 0 || fstat(seen, &s) < 0)
+        fd = open_failed(file, errno, err);
+    else if (!is_plain(&s, file, err))
+        fd = -1;
+    else if (snprintf(path, sizeof path, "/proc/self/fd/%d", seen) && (fd = open(path, flags)) < 0)
+        (void)open_failed(file, errno, err);
+    if (seen >= 0)
+        close(seen);
+#else
     if (lstat(file, &s) < 0)
         return open_failed(file, errno, err);
-    if (!S_ISREG(s.st_mode)) /* a device may do something when it is opened */
-        return err_set(err, "connection file %s: a link, or no regular file: it is not opened",
-                       file);
-    if ((fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY)) < 0)
+    if (!is_plain(&s, file, err))
+        return -1;
+    if ((fd = open(file, flags | O_NOFOLLOW)) < 0)
         return open_failed(file, errno, err);
-    if (fstat(fd, &s) < 0 || !S_ISREG(s.st_mode) || (geteuid() == 0 && s.st_uid != 0)) {
+    if (fstat(fd, &s) < 0 || !is_plain(&s, file, err)) {
         close(fd);
-        return err_set(err, "connection file %s: root reads only regular files of root's", file);
+        fd = -1;
     }
-    return read_and_parse(c, fd, file, err);
+#endif
+    return fd;
+}
+
+int connection_read_plain(struct connection *c, const char *file, struct err *err)
+{
+    const int fd = open_plain(file, err);
+
+    return fd < 0 ? -1 : read_and_parse(c, fd, file, err);
 }
 
 bool connection_is_numeric(const struct connection *c)

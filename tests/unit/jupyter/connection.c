@@ -3,9 +3,12 @@
  * fix, but never the key. */
 #include "kernel/jupyter/connection.h"
 
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/unit/tap.h"
@@ -103,6 +106,53 @@ static void mistakes_are_named(void)
     refused("{\"curve_publickey\":\"abc\"," PORTS_GOOD "}", "40 characters", "a key too short");
 }
 
+/* While it is read, a link within the path is turned to and fro, so that the name is a file's at
+ * one moment, and a fifo's at the next. Whoever writes to the fifo waits until somebody opens it.
+ */
+static void the_path_is_turned(const char *dir, const char *path)
+{
+    char at[6][96];
+    struct connection c;
+    struct err err = { "" };
+    unsigned read = 0;
+    pid_t turns, writes;
+    int why = 0;
+
+    for (unsigned i = 0; i < 6; i++) {
+        static const char *const name[] = { "a", "b", "a/c.json", "b/c.json", "way", "next" };
+
+        snprintf(at[i], sizeof at[i], "%s/%s", dir, name[i]);
+    }
+    if (mkdir(at[0], 0700) < 0 || mkdir(at[1], 0700) < 0 || link(path, at[2]) < 0 ||
+        mkfifo(at[3], 0600) < 0 || symlink("a", at[4]) < 0 || (writes = fork()) < 0)
+        abort();
+    if (writes == 0)
+        _exit(open(at[3], O_WRONLY) < 0);
+    if ((turns = fork()) < 0)
+        abort();
+    for (unsigned i = 0; turns == 0; i++)
+        if (symlink(i % 2 ? "a" : "b", at[5]) < 0 || rename(at[5], at[4]) < 0)
+            _exit(1);
+    snprintf(at[5], sizeof at[5], "%s/way/c.json", dir);
+    for (unsigned i = 0; i < 20000; i++)
+        if (connection_read_plain(&c, at[5], &err) == 0) {
+            connection_release(&c);
+            read++;
+        }
+    kill(turns, SIGKILL);
+    waitpid(turns, NULL, 0);
+    ok(read > 0 && waitpid(writes, &why, WNOHANG) == 0,
+       "whatever its path leads to meanwhile, only a file is opened (read %u times)", read);
+    kill(writes, SIGKILL);
+    waitpid(writes, NULL, 0);
+    for (unsigned i = 0; i < 6; i++) {
+        static const char *const name[] = { "a/c.json", "b/c.json", "a", "b", "way", "next" };
+
+        snprintf(at[i], sizeof at[i], "%s/%s", dir, name[i]);
+        (void)remove(at[i]);
+    }
+}
+
 static void only_plain_files(const char *dir, const char *path)
 {
     char link[80], fifo[80];
@@ -187,6 +237,7 @@ static void files_are_looked_at(void)
     is_int(again.port[PORT_STDIN], 1003, "and the ports");
     connection_release(&again);
     connection_release(&c);
+    the_path_is_turned(dir, path);
     only_plain_files(dir, path);
     if (truncate(path, 0) < 0)
         abort();
