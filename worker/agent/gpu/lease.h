@@ -12,7 +12,7 @@
 
 #include "base/err.h"
 
-#define LEASE_HOLDER 160u /* bytes of the text about a holder */
+#define LEASE_HOLDER 176u /* bytes of the text about a holder */
 
 /* Opens the folder, or makes it: $CELLSPAN_GPU_LEASES, else
  * /dev/shm/cellspan-gpu, else /tmp/cellspan-gpu. -1: *err says what is wrong, and the fix. */

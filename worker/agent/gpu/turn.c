@@ -131,7 +131,8 @@ static int list_places(int folder, const char *but, struct place **of, size_t *n
             continue;
         }
         close(fd);
-        snprintf(one->name, sizeof one->name, "%s", entry->d_name);
+        memcpy(one->name, entry->d_name,
+               strlen(entry->d_name) + 1); /* is_name() knows its length */
         one->uid = s.st_uid;
         one->file = s.st_ino;
         one->since = s.st_ctime;
