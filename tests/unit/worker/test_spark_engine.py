@@ -232,13 +232,23 @@ def test_each_rank_is_a_task_with_its_own_secret(monkeypatch, environment):
     seen = double(monkeypatch, [0, 1, 2])
     launch = Launch("spark://h:7077 --conf 'spark.x=a b'", 2)
     spark.main(launch)
-    assert launch.lines[:3] == ["end 10", "nodes 2 ranks together", "say Spark's driver starts, for spark://h:7077"]
+    assert launch.lines[:3] == ["say Spark's driver starts, for spark://h:7077", "end 10", "nodes 2 ranks together"]
     assert launch.lines[-2:] == ["node 0 - 1", "node 1 - 1"]
     assert seen.rows == [(0, "2a:0"), (1, "2a:1")] and seen.partitions == 2 and seen.stopped == 1
     assert os.environ["PYSPARK_SUBMIT_ARGS"] == "--conf 'spark.x=a b' --master spark://h:7077 pyspark-shell"
     assert os.environ["PYSPARK_PYTHON"] == sys.executable
     assert seen.conf["spark.app.name"] == "cellspan" and seen.conf["spark.cores.max"] == "2"
     assert seen.conf["spark.dynamicAllocation.enabled"] == "false"
+
+
+def test_it_says_what_it_does_before_pyspark_is_imported(monkeypatch, environment):
+    """That may take long, as from a file system of the network."""
+    double(monkeypatch, [2])
+    launch, lines = Launch("spark://h:7077", 2), []
+    monkeypatch.setattr(spark, "import_pyspark", lambda: lines.extend(launch.lines) or 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        spark.main(launch)
+    assert lines == ["say Spark's driver starts, for spark://h:7077"]
 
 
 def test_spark_tries_no_stage_again(monkeypatch, environment):

@@ -272,11 +272,11 @@ def main(launch):
     slots = slots_of(master)
     if slots is not None and slots < launch.ranks:
         raise Cannot("%s has %d slots, and %d are needed, one a rank: ask for fewer ranks, or for more executors or cores" % (master, slots, launch.ranks))
+    launch.say("Spark's driver starts, for %s" % master)
     find_java()
     pyspark = import_pyspark()
     launch.end(10)
     launch.nodes(launch.ranks, by_ranks=True, together=True)
-    launch.say("Spark's driver starts, for %s" % master)
     check_master(master, 20)
     try:
         with launch.answer_of("Spark's master, %s," % master, QUEUED):
