@@ -149,10 +149,14 @@ def test_an_actor_starts_the_agent_and_hands_over_what_only_it_can_read(tmp_path
     assert engine.actor()().start(b"def agent(sent, env):\n    raise RuntimeError('there is no place')\n\0", [], {}, []) == ("there is no place", "")
 
 
+def private_of(state):
+    return types.SimpleNamespace(state=types.SimpleNamespace(state=state))
+
+
 def test_a_node_that_is_drained_is_told_once():
     told, draining = [], {"a": (time.time() + 100) * 1000, "b": 0, "c": 0}
     state = types.SimpleNamespace(get_draining_nodes=lambda: draining)
-    ray = types.SimpleNamespace(_private=types.SimpleNamespace(state=types.SimpleNamespace(state=state)))
+    ray = types.SimpleNamespace(__version__="9.9", _private=private_of(state))
     drains = engine.Drains(types.SimpleNamespace(notice=lambda *words: told.append(words)), ray)
     for number, node in enumerate("aabd"):
         drains.add(number, node)
@@ -174,13 +178,20 @@ def test_a_node_that_is_drained_is_told_once():
     assert [number for number, _, _ in told[4:]] == [4]
 
 
-@pytest.mark.parametrize("private", [None, types.SimpleNamespace(state=types.SimpleNamespace(state=types.SimpleNamespace()))])
+@pytest.mark.parametrize("private", [
+    None,
+    private_of(types.SimpleNamespace()),
+    private_of(types.SimpleNamespace(get_draining_nodes=lambda node: {})),
+    private_of(types.SimpleNamespace(get_draining_nodes=lambda: None.nodes)),
+])
 def test_a_ray_that_tells_of_no_drain_is_named(private):
     """It has no public name for it, and another version may have another one."""
     said = []
     drains = engine.Drains(types.SimpleNamespace(say=said.append), types.SimpleNamespace(__version__="9.9", _private=private))
     drains.add(0, "a")
-    drains.poll()
+    for _ in range(2):
+        drains._due = 0
+        drains.poll()
     assert said == ["Ray 9.9 does not tell cellspan which nodes it drains: ranks get no notice before that"]
 
 

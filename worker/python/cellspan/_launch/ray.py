@@ -256,8 +256,12 @@ class Drains:
         self.launch, self._ask = launch, _asker_for_drains(ray)
         self.agents = {}  # the node's id: the numbers of its agents
         self._reported, self._due = set(), 0.0
+        self._version = ray.__version__
         if self._ask is None:
-            launch.say("Ray %s does not tell cellspan which nodes it drains: ranks get no notice before that" % ray.__version__)
+            self._say_none()
+
+    def _say_none(self):
+        self.launch.say("Ray %s does not tell cellspan which nodes it drains: ranks get no notice before that" % self._version)
 
     def add(self, number, node):
         self.agents.setdefault(node, []).append(number)
@@ -276,6 +280,10 @@ class Drains:
         """{id: when it ends, in ms; 0: Ray does not say}."""
         try:
             nodes = self._ask()
+        except (TypeError, AttributeError):  # of a Ray where it is another function
+            self._ask = None
+            self._say_none()
+            return {}
         except Exception:  # the cluster does not answer just now
             return {}
         return nodes if isinstance(nodes, dict) else dict.fromkeys(nodes or (), 0)  # of older versions: without a time
