@@ -221,9 +221,8 @@ class Pickler(cloudpickle.Pickler, Found):
     user_ns: the namespace whose functions are the notebook's own. submodules: {package: full names} to import with it.
     reads: {global name: qualified name of the function that reads it}, for functions of the namespace, which may lack the name.
     writes: the global names that these functions assign. imports: the top-level modules that they import. named: the classes of which only
-    the names are in the pickle. by_value: those, and functions of modules, that are in it as a whole. arrays: {address: is it still alive?, a function} of all arrays and
-    storages, to see which values share memory. grads: empty (see
-    GradPickler).
+    the names are in the pickle. by_value: those, and functions of modules, that are in it as a whole. grads: empty (see GradPickler).
+    arrays: {address: is it still alive?, a function} of arrays and storages, to see which values share memory.
     """
 
     SUBMODULES = True
@@ -295,10 +294,12 @@ class Pickler(cloudpickle.Pickler, Found):
         return reduced
 
     def _note_array(self, array):
-        """Notes an array that is not small. Is it one? A class of the user's may have an `nbytes` of its own."""
+        """Notes an array that is not small. Is it one? A class of the user's may have an `nbytes` of its own. One of Python objects is not
+        noted: labels and texts of pandas are such arrays, which tables share that have nothing else in common."""
         if self._array.nbytes.__get__(array) < IN_BAND:
             return False
-        self.arrays[id(array)] = weakref.ref(array)
+        if not self._array.dtype.__get__(array).hasobject:
+            self.arrays[id(array)] = weakref.ref(array)
         return True
 
     def _reduce_array(self, array):
