@@ -2,36 +2,26 @@
 """Objects that keep what they have computed about themselves. Such an attribute is not pickled: it would look as if somebody who has only
 read the object had changed it. Each one is known by its class and its name, since a name alone proves nothing.
 
-Of other classes, those attributes are known whose descriptor says so by its name, as functools.cached_property. They are sent, for what they
-compute may be random, and only a rank that compares its value leaves them out (class_states.py); not if that may have been changed since
-it was computed, as a lazy network is when it is trained.
+torch's distributions keep what they compute of their parameters, too. That is sent, and only a rank that compares its value leaves it out
+(class_states.py), if the distribution computes the same again: somebody may have assigned another value. Of other classes this can't be found
+out: to compute it again is to call the user's code, which may be random, wait for other ranks, or write something. So what a
+functools.cached_property keeps is an attribute as others are.
 """
 
 from __future__ import annotations
 
-import datetime
-import enum
-import numbers
-import pathlib
 import sys
 
 from . import arrays
 
-LAZY = {"cached_property", "lazy_property", "lazyproperty", "reify"}  # names of such descriptors' classes
-CONSTANT = (type(None), numbers.Number, str, bytes, range, datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo, pathlib.PurePath)
-
-
-class _Empty:
-    """Its objects have no attributes."""
-
-
-NO_STATE = _Empty().__reduce_ex__(5)[2]  # {} or None: it depends on Python's version
+OF_TORCH = "torch.distributions."
 
 
 def lazy_names(kind):
-    """The names of a class's attributes that are computed when they are first read."""
-    names = {name for base in kind.__mro__ for name, value in vars(base).items() if _is_lazy(value)}
-    return frozenset(name for name in names if _is_lazy(_in_class(kind, name)))
+    """The names of attributes that a class of torch's distributions computes when they are first read."""
+    if not str(vars(kind).get("__module__")).startswith(OF_TORCH):
+        return frozenset()
+    return frozenset(name for base in kind.__mro__ for name in vars(base) if _is_lazy(_in_class(kind, name)))
 
 
 def _in_class(kind, name):
@@ -39,45 +29,22 @@ def _in_class(kind, name):
 
 
 def _is_lazy(value):
-    return any(base.__name__ in LAZY for base in type(value).__mro__)
+    return type(value).__module__.startswith(OF_TORCH) and type(value).__name__ == "lazy_property"
 
 
 def kept(obj, names):
     """{name: value} of those of these attributes that the object itself has."""
-    try:
-        own = object.__getattribute__(obj, "__dict__")
-        return {name: own[name] for name in names if name in own}
-    except Exception:  # noqa: BLE001 - a class without one, or with one of the user's making
-        return {}
+    own = vars(obj)
+    return {name: own[name] for name in names if name in own}
 
 
-def is_only_computed(kind, name, value):
-    """Is this value of such an attribute as it was computed? What nobody can change is; and what torch's distributions make of their
-    parameters."""
-    return type(_in_class(kind, name)).__module__ == "torch.distributions.utils" or _is_constant(value)
-
-
-def _is_constant(value):
-    if isinstance(value, (type, enum.Enum)):
-        return True
-    if getattr(value, "__dict__", None):
-        return False
-    if isinstance(value, (tuple, frozenset)):
-        return all(map(_is_constant, value))
-    numpy = sys.modules.get("numpy")
-    return isinstance(value, CONSTANT) or (hasattr(numpy, "generic") and isinstance(value, numpy.generic) and not isinstance(value, numpy.void))
-
-
-def without_computed(kind, reduced, computed):
-    """The reduction of an object without these attributes, {name: value}; like that of one which has never had them."""
-    reduced = less(reduced, computed)
-    is_own = getattr(kind, "__getstate__", None) is not getattr(object, "__getstate__", None)
-    if is_own or not isinstance(reduced, tuple) or len(reduced) < 3:
-        return reduced
-    make, args, state, *more = reduced
-    if isinstance(state, tuple) and state[:1] == ({},):  # the second part has slots
-        state = (NO_STATE, *state[1:])
-    return (make, args, NO_STATE if state == {} else state, *more)
+def is_only_computed(obj, name, value):
+    """Is this value of such an attribute what the object computes if it does not have it?"""
+    tensor, kind = sys.modules["torch"].Tensor, type(obj)
+    twin = object.__new__(kind)
+    vars(twin).update((own, one) for own, one in vars(obj).items() if own != name)
+    again = _in_class(kind, name).__get__(twin, kind)
+    return type(again) is type(value) is tensor and (again.dtype, again.device) == (value.dtype, value.device) and again.equal(value)
 
 
 def of_dispatch(function):

@@ -21,7 +21,7 @@ class Comparing(reducers.GradPickler):
     """Pickles a class of the notebook, other than `whole`, as its id alone. classes: those that it met. A class or function of a module is its
     name alone, also one of before the module was loaded again: that changes no value which has it.
 
-    computed: for each object that may keep what it has computed, in order, the names of what it does keep (an enum with a `_missing_`: values).
+    computed: for each distribution of torch, in order, the names of what it has computed and keeps (an enum with a `_missing_`: values).
     before: the same list of the value as it came: what an object has computed since is left out."""
 
     def __init__(self, *args, whole=None, before=None):
@@ -39,13 +39,13 @@ class Comparing(reducers.GradPickler):
             return reduced
         kept = caches.kept(obj, lazy)
         since = self._computed_since(kept)
-        left_out = {name: kept[name] for name in since if caches.is_only_computed(kind, name, kept[name])}
+        left_out = {name: kept[name] for name in since if caches.is_only_computed(obj, name, kept[name])}
         if not left_out:
             return reduced
         if reduced is NotImplemented:
             reduce = self.dispatch_table.get(kind)
             reduced = reduce(obj) if reduce is not None else obj.__reduce_ex__(5)
-        return caches.without_computed(kind, reduced, left_out)
+        return caches.less(reduced, left_out)
 
     def _computed_since(self, kept):
         self.computed.append(frozenset(kept))
