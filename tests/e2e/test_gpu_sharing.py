@@ -133,6 +133,25 @@ def test_a_dead_or_interrupted_waiter_is_in_nobodys_way(book, gpus):  # noqa: F8
     assert gone.ok(SIZE % "-n 2").value == "'2'", "who has left the queue is as before"
 
 
+def test_a_stopped_waiter_is_in_nobodys_way(book):  # noqa: F811
+    holder, stopped, other = book(), book(), book()
+    holder.ok("%%distribute -n 3\n1")
+    cell = stopped.start(SIZE % "-n 4 --wait 10min")
+    waiting(stopped, cell, "waits for 4 GPUs: 1st in the queue")
+    family = processes.marked(stopped.marker)
+    for pid in family:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        assert other.ok(SIZE % "-n 1 --wait 10min").value == "'1'", "it counts for 10 s more"
+        other.ok("%ranks stop")
+        holder.ok("%ranks stop")
+    finally:
+        for pid in reversed(family):
+            os.kill(pid, signal.SIGCONT)
+    stopped.wait(cell).assert_ok()
+    assert cell.value == "'4'", "it has its place again"
+
+
 def test_the_end_of_the_time_says_who_held_what(book, tmp_path):  # noqa: F811
     one, two = book(JPY_SESSION_NAME=str(tmp_path / "train.ipynb")), book()
     one.ok("%%distribute -n 3\n1")

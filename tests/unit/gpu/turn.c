@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Who waits for GPUs, and whose turn it is: without a process that leads, and between users who do
  * not trust each other. */
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -52,8 +53,8 @@ static void is_ahead(struct gpu_turn *t, int folder, const struct gpus *gpus, un
        ahead.places, ahead.gpus, ahead.who);
 }
 
-/* The only file of the folder that is a place. */
-static void name_place(const struct stage *s, char out[static 512])
+/* The first file of the folder that is a place. */
+static void first_place(const struct stage *s, char out[static 512])
 {
     char command[256];
     FILE *f;
@@ -68,19 +69,19 @@ static void name_place(const struct stage *s, char out[static 512])
 
 static void who_comes_first_is_served_first(int folder)
 {
-    struct gpu_turn *one = enter(folder, 4, &both), *two = enter(folder, 1, &both), *three;
+    struct gpu_turn *one = enter(folder, 65535, &both), *two = enter(folder, 1, &both), *three;
     struct err err = { "" };
 
     is_ahead(one, folder, &both, 0, 0, "the first one");
-    is_ahead(two, folder, &both, 1, 4, "the second one");
-    is_ahead(NULL, folder, &both, 2, 5, "who does not wait comes behind all");
+    is_ahead(two, folder, &both, 1, 2, "the second one: nobody wants more than there are");
+    is_ahead(NULL, folder, &both, 2, 3, "who does not wait comes behind all");
     three = enter(folder, 2, &only_b);
-    is_ahead(three, folder, &only_b, 2, 5, "the third one");
+    is_ahead(three, folder, &only_b, 2, 2, "the third one, who shares one GPU with them");
     is_ahead(one, folder, &both, 0, 0, "nobody who came later is before the first one");
     ok(turn_keep(one, folder, 0, &err) == 0, "whom his quota keeps off");
     is_ahead(two, folder, &both, 0, 0, "is in nobody's way");
-    ok(turn_keep(one, folder, 3, &err) == 0, "and when it no longer does");
-    is_ahead(two, folder, &both, 1, 3, "he has his place again");
+    ok(turn_keep(one, folder, 2, &err) == 0, "and when it no longer does");
+    is_ahead(two, folder, &both, 1, 2, "he has his place again");
     turn_close(one);
     is_ahead(two, folder, &both, 0, 0, "who leaves lets the next one be first");
     is_ahead(three, folder, &only_b, 1, 1, "and so on");
@@ -108,7 +109,7 @@ static void a_dead_one_is_in_nobodys_way(int folder, const struct stage *s)
     stage_end(pid);
     is_ahead(t, folder, &both, 0, 0, "its place ends with it");
     turn_close(t);
-    name_place(s, place);
+    first_place(s, place);
     ok(utimensat(AT_FDCWD, place, old, 0) == 0, "its file is left: %s", place);
     is_ahead(NULL, folder, &both, 0, 0, "and counts for nothing");
     ok(access(place, F_OK) < 0, "it is removed later");
@@ -121,7 +122,7 @@ static void a_removed_place_is_made_again(int folder, const struct stage *s)
     struct err err = { "" };
     char place[512], command[600];
 
-    name_place(s, place);
+    first_place(s, place);
     ok(unlink(place) == 0 && turn_keep(one, folder, 2, &err) == 0 && access(place, F_OK) == 0,
        "it is there again: %s", err.text);
     is_ahead(one, folder, &both, 0, 0, "who was first stays so in his own eyes");
@@ -134,6 +135,87 @@ static void a_removed_place_is_made_again(int folder, const struct stage *s)
     turn_close(one);
     turn_close(two);
     (void)unlink(place);
+}
+
+/* Its agent is stopped; or a program holds the file and does not care. */
+static void a_silent_one_is_in_nobodys_way(int folder, const struct stage *s)
+{
+    struct gpu_turn *t = enter(folder, 2, &both), *next = enter(folder, 1, &both);
+    char place[512];
+    FILE *f;
+
+    first_place(s, place);
+    for (const char **at = (const char *[]){ "1", "999999999999", "x", NULL }; *at; at++) {
+        f = fopen(place, "r+e");
+        ok(f && fprintf(f, "wants 65535 at %-12s", *at) > 0 && fclose(f) == 0, "it says %s", *at);
+        is_ahead(next, folder, &both, 0, 0, "which is not now");
+    }
+    is_ahead(NULL, folder, &both, 1, 1, "nor does it count for who does not wait");
+    ok(turn_renew(t) == 0, "it speaks again");
+    is_ahead(next, folder, &both, 1, 2, "and has its place again");
+    turn_close(t);
+    turn_close(next);
+}
+
+/* The system may let others give a file a second name. */
+static void a_second_name_counts_for_nothing(int folder, const struct stage *s)
+{
+    struct gpu_turn *t = enter(folder, 2, &both);
+    char place[512], again[256];
+
+    first_place(s, place);
+    snprintf(again, sizeof again, "%s/wait.00000000000000000001.1", s->leases);
+    ok(link(place, again) == 0, "the file has a second name");
+    is_ahead(NULL, folder, &both, 1, 2, "which makes nobody wait longer");
+    turn_close(t);
+    (void)unlink(again);
+}
+
+static void a_process_of_another_user_is_not_blamed(int folder, const struct stage *s)
+{
+    struct gpu_turn *t = enter(folder, 2, &both);
+    char place[512], first[256], text[256], want[96];
+    struct turn_ahead ahead;
+    FILE *f;
+    int fd = -1;
+
+    if (geteuid() != 0) {
+        turn_close(t);
+        skip("process 1 is ours");
+        return;
+    }
+    first_place(s, place);
+    snprintf(first, sizeof first, "%s/wait.00000000000000000001.999999999", s->leases);
+    f = fopen(place, "re");
+    ok(f && fgets(text, sizeof text, f) && strstr(text, " as wait."), "it says its name: %s", text);
+    if (f)
+        fclose(f);
+    ok(rename(place, first) == 0 && (fd = open(first, O_WRONLY | O_CLOEXEC)) >= 0, "another one");
+    snprintf(strstr(text, " as "), 60, " as %s\n" A "\n", strrchr(first, '/') + 1);
+    ok(pwrite(fd, text, strlen(text), 0) > 0 && close(fd) == 0, "with the number of no process");
+    turn_look(NULL, folder, &both, &ahead);
+    snprintf(want, sizeof want, " (uid 0, file %s)", strrchr(first, '/') + 1);
+    ok(ahead.places == 1 && strstr(ahead.who, want), "the file is named: %s", ahead.who);
+    turn_close(t);
+    (void)unlink(first);
+}
+
+static void what_can_not_be_written_is_written_later(int folder)
+{
+    struct gpu_turn *t = enter(folder, 1, &both);
+    struct rlimit before, none;
+    struct err err = { "" };
+
+    signal(SIGXFSZ, SIG_IGN);
+    ok(getrlimit(RLIMIT_FSIZE, &before) == 0, "files have a limit");
+    none = before;
+    none.rlim_cur = 0;
+    ok(setrlimit(RLIMIT_FSIZE, &none) == 0 && turn_keep(t, folder, 2, &err) < 0 &&
+           setrlimit(RLIMIT_FSIZE, &before) == 0,
+       "the file system is full: %s", err.text);
+    ok(turn_keep(t, folder, 2, &err) == 0, "it is no more");
+    is_ahead(NULL, folder, &both, 1, 2, "then the others know");
+    turn_close(t);
 }
 
 static void nothing_can_be_planted(int folder, const struct stage *s)
@@ -179,7 +261,7 @@ static void another_user_can_do_nothing(int folder, const struct stage *s)
     }
     ok(chmod(s->dir, 0755) == 0, "others may use the folder");
     t = enter(folder, 2, &both);
-    name_place(s, place);
+    first_place(s, place);
     snprintf(command, sizeof command,
              "setpriv --reuid 54321 --regid 54321 --clear-groups sh -c '"
              "rm -f %s; mv %s %s.x; echo wants 0 >%s; chmod 666 %s; flock -n %s true' 2>/dev/null",
@@ -189,7 +271,7 @@ static void another_user_can_do_nothing(int folder, const struct stage *s)
     turn_close(t);
     pid = stage_start("theirs.ipynb", 54321, "3", NULL);
     t = enter(folder, 2, &both);
-    is_ahead(t, folder, &both, 1, 3, "and everybody has his own");
+    is_ahead(t, folder, &both, 1, 2, "and everybody has his own");
     stage_end(pid);
     is_ahead(t, folder, &both, 0, 0, "while it lives");
     turn_close(t);
@@ -232,6 +314,10 @@ int main(int argc, char **argv)
     who_comes_first_is_served_first(folder);
     a_dead_one_is_in_nobodys_way(folder, &s);
     a_removed_place_is_made_again(folder, &s);
+    a_silent_one_is_in_nobodys_way(folder, &s);
+    a_second_name_counts_for_nothing(folder, &s);
+    a_process_of_another_user_is_not_blamed(folder, &s);
+    what_can_not_be_written_is_written_later(folder);
     nothing_can_be_planted(folder, &s);
     another_user_can_do_nothing(folder, &s);
     any_allocation_may_fail(folder);

@@ -30,6 +30,7 @@ void gpu_close(struct gpu_allocations *d)
     while (d->allocations)
         gpu_release(d, d->allocations->worker);
     watch_stop(d->keeper);
+    watch_stop(d->renewer);
     gpus_release(&d->gpus);
     fd_close(&d->folder);
     turn_close(d->turn);

@@ -41,6 +41,8 @@ struct gpu_allocations {
     int folder;                     /* the folder of the leases; -1: not opened yet */
     struct watch *keeper;           /* a timer while there are leases */
     struct gpu_turn *turn;          /* owned: our place among those who wait; NULL: we don't */
+    struct watch *renewer;          /* a timer while we have a place */
+    uint64_t asked_ns;              /* when the kernel has asked last */
     unsigned wants;                 /* how many GPUs we wait for; 0: none */
     unsigned quota;                 /* 0: none */
     char *quota_place;              /* owned: which file says so; NULL: the environment */

@@ -5,6 +5,10 @@
  * the other and never both, and a name that is made up later gets nobody before us: we remember who
  * was there.
  *
+ * The first line of a file is "wants 2 at 1234567 as NAME". Its agent renews the time once a
+ * second, so a place whose agent is stopped is in nobody's way. The name is there because another
+ * user may give the file a second name, if the system lets him.
+ *
  * The owner of the folder can remove files. Then a place is made again. */
 #ifdef __linux__
 #define _GNU_SOURCE
@@ -22,6 +26,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/process.h"
 #include "worker/agent/gpu/lease.h"
 
@@ -32,12 +37,12 @@
 #define TEXT_MAX   (32u << 10) /* bytes of a file that are read: it may list GPUS_MAX GPUs */
 #define WANTS_MAX  65535u
 #define OLD_S      60 /* a file without a lock is removed by its user after so long */
+#define SILENT_S   10 /* a place whose agent has said nothing for so long does not count */
 
 struct place {
     char name[NAME_SIZE];
     uid_t uid;
     ino_t file;
-    time_t since;
 };
 
 struct gpu_turn {
@@ -48,6 +53,19 @@ struct gpu_turn {
     struct place *ahead; /* owned, n of them */
     size_t n;
 };
+
+/* Since the machine's start. */
+static struct timespec since_start(void)
+{
+    struct timespec now = { 0 };
+
+#ifdef CLOCK_BOOTTIME
+    (void)clock_gettime(CLOCK_BOOTTIME, &now);
+#else
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+#endif
+    return now;
+}
 
 /* ---- files of others ---- */
 
@@ -135,7 +153,6 @@ static int list_places(int folder, const char *but, struct place **of, size_t *n
                strlen(entry->d_name) + 1); /* is_name() knows its length */
         one->uid = s.st_uid;
         one->file = s.st_ino;
-        one->since = s.st_ctime;
         ++*n;
     }
     if (dir)
@@ -173,13 +190,21 @@ static int write_file(struct gpu_turn *t, unsigned wants)
     struct buf text = BUF_INIT;
     int rc = -1;
 
+    errno = ENOSPC; /* of a write that ends early */
     /* one write: a reader finds the old text or the new one */
-    if (buf_addf(&text, "wants %-5u\n%s", wants, t->gpus) == 0 &&
-        pwrite(t->fd, text.p, text.n, 0) == (ssize_t)text.n)
+    if (buf_addf(&text, "wants %-5u at %-12lld as %s\n%s", wants, (long long)since_start().tv_sec,
+                 t->name, t->gpus) == 0 &&
+        pwrite(t->fd, text.p, text.n, 0) == (ssize_t)text.n) {
+        t->wants = wants;
         rc = 0;
+    }
     buf_release(&text);
-    t->wants = wants;
     return rc;
+}
+
+int turn_renew(struct gpu_turn *t)
+{
+    return write_file(t, t->wants);
 }
 
 static bool is_there(const struct gpu_turn *t)
@@ -193,13 +218,8 @@ static bool is_there(const struct gpu_turn *t)
 
 static void name_turn(struct gpu_turn *t)
 {
-    struct timespec now = { 0 };
+    const struct timespec now = since_start();
 
-#ifdef CLOCK_BOOTTIME
-    (void)clock_gettime(CLOCK_BOOTTIME, &now);
-#else
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-#endif
     snprintf(t->name, sizeof t->name, BEGINS "%011lld%09ld.%ld", (long long)now.tv_sec, now.tv_nsec,
              (long)getpid());
 }
@@ -272,8 +292,6 @@ int turn_keep(struct gpu_turn *t, int folder, unsigned wants, struct err *err)
             if (make_file(t) < 0)
                 return err_set(err, "%s", strerror(errno));
         }
-    } else if (wants == t->wants) {
-        return 0;
     }
     return write_file(t, wants < WANTS_MAX ? wants : WANTS_MAX) < 0
                ? err_set(err, "%s", strerror(errno))
@@ -295,19 +313,33 @@ void turn_close(struct gpu_turn *t)
 
 /* ---- who comes first ---- */
 
-/* Does it name one of them, in a line of its own? */
-static bool names_one(const char *text, const struct gpus *gpus)
+/* How many of them does it name, each in a line of its own? */
+static unsigned count_named(const char *text, const struct gpus *gpus)
 {
     char line[GPU_TEXT + 3];
+    unsigned n = 0;
 
     for (size_t i = 0; i < gpus->n; i++) {
         snprintf(line, sizeof line, "\n%s\n", gpus->v[i].uuid);
-        if (strstr(text, line))
-            return true;
+        n += strstr(text, line) != NULL;
     }
-    return false;
+    return n;
 }
 
+/* When it came, as its name says; but not before its process was started. */
+static time_t came(const char *name, long pid)
+{
+    const time_t up = since_start().tv_sec, now = time(NULL);
+    const long long at = strtoll(name + strlen(BEGINS), NULL, 10) / 1000000000;
+    const time_t ago = at < up ? up - (time_t)at : 0;
+    uint64_t age_ns = 0;
+
+    if (process_age(pid, &age_ns) && ago > (time_t)(age_ns / NS_PER_S))
+        return now - (time_t)(age_ns / NS_PER_S);
+    return now - ago;
+}
+
+/* The number of the process is its user's word: of a process that is not his we name the file. */
 static void say_who(const struct place *one, char out[static TURN_WHO])
 {
     const long pid = strtol(strrchr(one->name, '.') + 1, NULL, 10);
@@ -315,11 +347,29 @@ static void say_who(const struct place *one, char out[static TURN_WHO])
     uid_t uid;
 
     (void)lease_user(one->uid, user);
-    lease_time(one->since, when);
-    if (process_uid(pid, &uid) && uid == one->uid) /* the number is its user's word */
-        (void)lease_notebook(pid, notebook);
+    if (!process_uid(pid, &uid) || uid != one->uid) {
+        snprintf(out, TURN_WHO, "%s (uid %u, file %s)", user, (unsigned)one->uid, one->name);
+        return;
+    }
+    (void)lease_notebook(pid, notebook);
+    lease_time(came(one->name, pid), when);
     snprintf(out, TURN_WHO, "%s%s%s (pid %ld, since %s)", user, notebook[0] ? ", " : "", notebook,
              pid, when);
+}
+
+/* How many of these GPUs the place's text wants; 0: it is in nobody's way. */
+static unsigned count_wanted(const char *text, const struct place *one, const struct gpus *gpus)
+{
+    const long long now = since_start().tv_sec;
+    unsigned wants = 0, named;
+    char name[NAME_SIZE];
+    long long at;
+
+    if (sscanf(text, "wants %5u at %12lld as %47s", &wants, &at, name) != 3 || at > now ||
+        now - at > SILENT_S || strcmp(name, one->name) != 0)
+        return 0;
+    named = count_named(text, gpus);
+    return wants < named ? wants : named;
 }
 
 /* false: it is held no more, or it is another file. */
@@ -328,7 +378,7 @@ static bool add_place(int folder, const struct place *one, const struct gpus *gp
 {
     struct stat s;
     int fd = open_place(folder, one->name, &s);
-    unsigned wants = 0;
+    unsigned wants;
     ssize_t n;
 
     if (fd < 0 || s.st_ino != one->file || s.st_uid != one->uid) {
@@ -338,8 +388,8 @@ static bool add_place(int folder, const struct place *one, const struct gpus *gp
     n = pread(fd, text, TEXT_MAX, 0);
     text[n > 0 ? n : 0] = '\0';
     close(fd);
-    if (sscanf(text, "wants %5u", &wants) != 1 || wants == 0 || !names_one(text, gpus))
-        return true; /* it is in nobody's way */
+    if ((wants = count_wanted(text, one, gpus)) == 0)
+        return true;
     if (!out->places++)
         say_who(one, out->who);
     out->gpus += out->gpus + wants < WANTS_MAX ? wants : WANTS_MAX - out->gpus;

@@ -19,12 +19,16 @@ struct gpu_turn *turn_open(int folder, unsigned wants, const struct gpus *gpus, 
 /* Call it regularly: tells the others how many are wanted now (0: they need not wait for us), and
  * makes the file again if somebody has removed it. -1: *err; the place is unchanged. */
 MUST_USE int turn_keep(struct gpu_turn *t, int folder, unsigned wants, struct err *err);
+/* Call it once a second: says to the others that we still wait. Who does not for 10 s is in
+ * nobody's way until he does again. -1: errno. */
+MUST_USE int turn_renew(struct gpu_turn *t);
 void turn_close(struct gpu_turn *t); /* gives the place up; NULL is fine */
 
 struct turn_ahead {
-    unsigned places;    /* notebooks that come first */
-    unsigned gpus;      /* how many of `gpus` they want; at most 65535 */
-    char who[TURN_WHO]; /* the first of them that wants some: "alice (pid 4711, since 14:03)"; or ""
+    unsigned places; /* notebooks that come first */
+    unsigned gpus;   /* how many they want, each no more than there are in `gpus`; at most 65535 */
+    char who[TURN_WHO]; /* the first of them that wants some: "alice (pid 4711, since 14:03)", or
+                         * "alice (uid 1002, file NAME)" if that process is not known as his; or ""
                          */
 };
 

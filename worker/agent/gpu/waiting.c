@@ -1,19 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* waiting.c - see gpu.h: waits for GPUs, and leaves free ones to those who came first. */
+#include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "worker/agent/gpu/allocations.h"
 #include "worker/agent/gpu/lease.h"
 #include "worker/agent/gpu/turn.h"
 
+#define RENEW_NS NS_PER_S
+/* The kernel asks once a second, but an answer may take long: a cell waits so long for one. */
+#define KERNEL_NS (120 * NS_PER_S)
+
 void gpu_wait(struct gpu_allocations *d, unsigned wants)
 {
     d->wants = wants;
+    d->asked_ns = clock_now(&clock_system);
     if (wants)
         return;
     turn_close(d->turn);
     d->turn = NULL;
+}
+
+/* A kernel that is stopped asks no more: then its place lapses. */
+static void renew(void *arg)
+{
+    struct gpu_allocations *d = arg;
+
+    if (!d->turn)
+        watch_clear(&d->renewer);
+    else if (clock_now(&clock_system) - d->asked_ns < KERNEL_NS && turn_renew(d->turn) < 0)
+        log_warn("gpu", "the place among those who wait is not renewed: %s", strerror(errno));
 }
 
 /* How many the others have to leave for us: none while only this user's quota is in the way. */
@@ -31,6 +50,8 @@ static int take_place(struct gpu_allocations *d, const json_t *root, struct err 
     if (d->turn)
         return turn_keep(d->turn, d->folder, wanted(d, root), err);
     d->turn = turn_open(d->folder, wanted(d, root), &d->gpus, err);
+    if (d->turn && !d->renewer)
+        d->renewer = loop_timer(d->loop, RENEW_NS, RENEW_NS, renew, d, err);
     return d->turn ? 0 : -1;
 }
 
