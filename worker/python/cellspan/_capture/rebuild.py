@@ -12,7 +12,7 @@ import types
 import weakref
 
 from .._base.imports import when_imported
-from . import class_versions, enums, sources, tensors
+from . import enums, sources, tensors
 
 _local = threading.local()
 on_filled = None  # on a rank, a function that is called with the classes that a bundle has filled, once it is loaded
@@ -318,7 +318,7 @@ def _silent(owner):
     return classmethod(__init_subclass__)
 
 
-pickled_here = weakref.WeakKeyDictionary()  # class -> names_in() the state that was pickled last
+pickled_here = weakref.WeakSet()  # classes
 _received = weakref.WeakSet()  # classes that came from another process
 _came = weakref.WeakKeyDictionary()  # such a class -> names_in() the state that came last
 
@@ -329,8 +329,8 @@ def is_received(cls):
 
 
 def _stays(cls):
-    """Was it defined here, and only comes back? Not on a rank: there it is as home has it now, like a class of home's."""
-    return class_versions.side != class_versions.RANKS and cls in pickled_here and cls not in _received
+    """Was it defined here, and only comes back? It may have changed since, also on a rank: what home has is older, then."""
+    return cls in pickled_here and cls not in _received
 
 
 def names_in(state):
@@ -340,14 +340,14 @@ def names_in(state):
 
 
 def set_class(cls, state):
-    """Fills a class that was sent by value."""
+    """Fills a class that was sent by value. A class that was defined here, and only comes back, is not changed."""
     attributes, name, of_enum = state
     if _stays(cls):
         return
     if "_fields_" in cls.__dict__ and any(base.__module__ == "_ctypes" for base in cls.__mro__):
         attributes = {name: value for name, value in attributes.items() if name != "_fields_"}  # a structure gets its fields only once
     _received.add(cls)
-    came = _came.get(cls) or pickled_here.get(cls) or {}
+    came = _came.get(cls, {})
     _came[cls] = names_in(state)
     _delete(cls, came.get("", ()), attributes)
     _fill(cls, attributes)

@@ -279,7 +279,7 @@ class Pickler(cloudpickle.Pickler, Found):
         elif isinstance(obj, type) and isinstance(reduced, tuple) and len(reduced) == 6:
             self.by_value.append(obj)
             args, state = _reduce_class(obj, reduced)
-            rebuild.pickled_here[obj] = rebuild.names_in(state)
+            rebuild.pickled_here.add(obj)
             return rebuild.make_class, args, state, None, None, rebuild.set_class
         return reduced
 
