@@ -116,6 +116,20 @@ def test_who_wants_few_does_not_pass_who_wants_many(book, gpus):  # noqa: F811
     assert not [name for name in os.listdir(gpus.leases) if name.startswith("wait.")], "no place is left"
 
 
+def test_shared_ranks_leave_free_gpus_to_who_waits(book):  # noqa: F811
+    holder, many, sharing = book(), book(), book()
+    holder.ok("%%distribute -n 1\n1")
+    cell = many.start(SIZE % "-n 4 --wait 10min")
+    waiting(many, cell, "waits for 4 GPUs: 1st in the queue")
+    where = "%%distribute -n 2 --share --gather\nimport os\nos.environ['CUDA_VISIBLE_DEVICES']"
+    assert sharing.ok(where).value == "['0', '0']", "the one that somebody holds, though others are free"
+    cell2 = sharing.run("%%distribute -n 1 --gpus 2 --share --fresh\n1")
+    assert cell2.status == "error" and "--share: 3 free GPUs are kept for " in cell2.error["evalue"] and ", who waits for it" in cell2.error["evalue"], cell2.error
+    sharing.ok("%ranks stop")
+    holder.ok("%ranks stop")
+    many.wait(cell).assert_ok()
+
+
 def test_a_dead_or_interrupted_waiter_is_in_nobodys_way(book, gpus):  # noqa: F811
     holder, dead, gone, last = book(), book(), book(), book()
     holder.ok("%%distribute -n 4\n1")

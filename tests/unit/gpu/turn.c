@@ -200,6 +200,50 @@ static void a_process_of_another_user_is_not_blamed(int folder, const struct sta
     (void)unlink(first);
 }
 
+static void plant(const char *dir, unsigned from, unsigned to, uid_t uid)
+{
+    char path[256];
+    bool fine = true;
+
+    for (unsigned k = from; k < to; k++) {
+        snprintf(path, sizeof path, "%s/wait.%020u.7", dir, k);
+        const int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
+
+        fine = fine && fd >= 0 && (geteuid() != 0 || fchown(fd, uid, uid) == 0);
+        if (fd >= 0)
+            close(fd);
+    }
+    ok(fine, "files of another user: %u", to - from);
+}
+
+/* /dev/shm lists the newest files first. */
+static void many_files_hide_nobody(void)
+{
+    char dir[] = "/dev/shm/cellspan-turn-XXXXXX", command[64];
+    const int folder = mkdtemp(dir) ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    struct gpu_turn *t, *none;
+    struct turn_ahead ahead;
+    struct err err = { "" };
+
+    if (folder < 0) {
+        skip("no /dev/shm");
+        return;
+    }
+    t = enter(folder, 2, &both);
+    plant(dir, 0, 9000, 54321);
+    is_ahead(NULL, folder, &both, 1, 2, "who waits is found among them");
+    plant(dir, 9000, TURN_SEEN_MAX + 1, 54321);
+    turn_look(NULL, folder, &both, &ahead);
+    ok(ahead.cut && ahead.gpus >= both.n, "who may be hidden gets what he may want");
+    none = turn_open(folder, 1, &both, &err);
+    ok(!none && strstr(err.text, TURN_CUT), "and nobody gets before him: %s", err.text);
+    is_ahead(t, folder, &both, 0, 0, "who was there before goes on");
+    turn_close(t);
+    close(folder);
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    ok(system(command) == 0, "they are removed");
+}
+
 static void what_can_not_be_written_is_written_later(int folder)
 {
     struct gpu_turn *t = enter(folder, 1, &both);
@@ -318,6 +362,7 @@ int main(int argc, char **argv)
     a_second_name_counts_for_nothing(folder, &s);
     a_process_of_another_user_is_not_blamed(folder, &s);
     what_can_not_be_written_is_written_later(folder);
+    many_files_hide_nobody();
     nothing_can_be_planted(folder, &s);
     another_user_can_do_nothing(folder, &s);
     any_allocation_may_fail(folder);

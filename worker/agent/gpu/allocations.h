@@ -67,6 +67,16 @@ void assign_mark(struct gpu_allocations *d, const struct allocation *s);
 /* Completes the list of GPUs, whose quota is in it: waits if gpu_wait() says so, and promises free
  * GPUs to those who came first. -1: memory is out. */
 MUST_USE int waiting_add(struct gpu_allocations *d, json_t *root);
+/* GPUs that are free, but kept for those who came first. */
+#define WAITING_WHO 192u
+struct kept_gpus {
+    unsigned n;
+    bool at[GPUS_MAX]; /* for each of d->gpus */
+    char
+        who[WAITING_WHO]; /* "alice (pid 4711, since 14:03), who waits for it": the first of them */
+};
+/* The folder of the leases is open. */
+void waiting_kept(struct gpu_allocations *d, struct kept_gpus *out);
 
 /* ---- quota.c ---- */
 /* {"may": how many GPUs this notebook may hold, "text": why no more}, or null if there is no quota.

@@ -182,7 +182,7 @@ static bool fits(const struct gpu *one, unsigned each)
 }
 
 static const struct gpu *cheapest(const struct gpu_allocations *d, const struct allocation *s,
-                                  unsigned each)
+                                  unsigned each, const struct kept_gpus *kept)
 {
     const struct gpu *best = NULL;
     unsigned least = 0;
@@ -191,7 +191,7 @@ static const struct gpu *cheapest(const struct gpu_allocations *d, const struct 
         const struct gpu *one = &d->gpus.v[i];
         unsigned its;
 
-        if (allocation_has(s, one->uuid) || !fits(one, each))
+        if (kept->at[i] || allocation_has(s, one->uuid) || !fits(one, each))
             continue;
         its = cost(d, one);
         if (!best || its < least) {
@@ -202,12 +202,16 @@ static const struct gpu *cheapest(const struct gpu_allocations *d, const struct 
     return best;
 }
 
+/* Free GPUs that are kept for who waits are not shared: he wants them alone. */
 static int fill_shared(struct gpu_allocations *d, struct allocation *s, unsigned each,
-                       struct err *err)
+                       const struct kept_gpus *kept, struct err *err)
 {
     while (s->n < each) {
-        const struct gpu *one = cheapest(d, s, each);
+        const struct gpu *one = cheapest(d, s, each, kept);
 
+        if (!one && kept->n)
+            return err_set(err, "--share: %u free GPU%s kept for %s", kept->n,
+                           kept->n == 1 ? " is" : "s are", kept->who);
         if (!one || add(d, s, one, true, err) != LEASE_TAKEN)
             return -1;
     }
@@ -384,6 +388,7 @@ int gpu_take(struct gpu_allocations *d, const uint32_t *worker, size_t n, unsign
              struct err *err)
 {
     const unsigned before = quota_own(d);
+    struct kept_gpus kept;
     size_t at = 0, done;
 
     if (each == 0 || n == 0)
@@ -393,12 +398,14 @@ int gpu_take(struct gpu_allocations *d, const uint32_t *worker, size_t n, unsign
                        GPUS_MAX);
     if (check(d, n, each, share, err) < 0)
         return -1;
+    if (share)
+        waiting_kept(d, &kept);
     for (done = 0; done < n; done++) {
         struct allocation *s = allocation_create(d, worker[done], each, share, err);
 
         if (!s)
             goto fail;
-        if ((share ? fill_shared(d, s, each, err) : fill_alone(d, s, each, &at, err)) < 0) {
+        if ((share ? fill_shared(d, s, each, &kept, err) : fill_alone(d, s, each, &at, err)) < 0) {
             gpu_release(d, worker[done]);
             goto fail;
         }

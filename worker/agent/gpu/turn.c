@@ -30,14 +30,12 @@
 #include "base/process.h"
 #include "worker/agent/gpu/lease.h"
 
-#define BEGINS     "wait."
-#define NAME_SIZE  48u
-#define SEEN_MAX   8192u       /* files of the folder that are looked at */
-#define PLACES_MAX 512u        /* places that are kept in mind */
-#define TEXT_MAX   (32u << 10) /* bytes of a file that are read: it may list GPUS_MAX GPUs */
-#define WANTS_MAX  65535u
-#define OLD_S      60 /* a file without a lock is removed by its user after so long */
-#define SILENT_S   10 /* a place whose agent has said nothing for so long does not count */
+#define BEGINS    "wait."
+#define NAME_SIZE 48u
+#define TEXT_MAX  (32u << 10) /* bytes of a file that are read: it may list GPUS_MAX GPUs */
+#define WANTS_MAX 65535u
+#define OLD_S     60 /* a file without a lock is removed by its user after so long */
+#define SILENT_S  10 /* a place whose agent has said nothing for so long does not count */
 
 struct place {
     char name[NAME_SIZE];
@@ -45,13 +43,18 @@ struct place {
     ino_t file;
 };
 
+struct places {
+    struct place *of; /* owned, n of them */
+    size_t n;
+    bool cut; /* there may be more */
+};
+
 struct gpu_turn {
     int fd, folder; /* our file; a copy of the folder's descriptor */
     char name[NAME_SIZE];
     char *gpus; /* owned: a line for each GPU that will do */
     unsigned wants;
-    struct place *ahead; /* owned, n of them */
-    size_t n;
+    struct places ahead;
 };
 
 /* Since the machine's start. */
@@ -108,59 +111,69 @@ static int by_name(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-/* Leaves the first TURN_OF_USER places of each user. */
-static size_t bound_users(struct place *of, size_t n)
+/* Of one user the first TURN_OF_USER are kept, however many files he has there. */
+static int add_listed(struct places *all, const struct place *one)
 {
-    size_t kept = 0;
+    struct place *last = NULL, *more;
+    unsigned same = 0;
 
-    qsort(of, n, sizeof *of, by_name);
-    for (size_t i = 0; i < n; i++) {
-        unsigned same = 0;
-
-        for (size_t k = 0; k < kept; k++)
-            same += of[k].uid == of[i].uid;
-        if (same < TURN_OF_USER)
-            of[kept++] = of[i];
+    for (size_t i = 0; i < all->n; i++)
+        if (all->of[i].uid == one->uid && ++same && (!last || by_name(&all->of[i], last) > 0))
+            last = &all->of[i];
+    if (same >= TURN_OF_USER) {
+        if (by_name(one, last) < 0)
+            *last = *one;
+        return 0;
     }
-    return kept;
+    if ((all->n & (all->n - 1)) == 0) {
+        if (!(more = realloc(all->of, (all->n ? 2 * all->n : 1) * sizeof *more)))
+            return -1;
+        all->of = more;
+    }
+    all->of[all->n++] = *one;
+    return 0;
 }
 
-/* All places that are held, the smallest name first; the caller frees *of. -1: memory is out. */
-static int list_places(int folder, const char *but, struct place **of, size_t *n)
+static int look_at_entry(struct places *all, int folder, const char *name)
+{
+    struct place one;
+    struct stat s;
+    int fd = open_place(folder, name, &s);
+
+    if (fd < 0) {
+        remove_old(folder, name);
+        return 0;
+    }
+    close(fd);
+    one.uid = s.st_uid;
+    one.file = s.st_ino;
+    memcpy(one.name, name, strlen(name) + 1);
+    return add_listed(all, &one);
+}
+
+/* All places that are held, the smallest name first; the caller frees all->of. -1: memory is out.
+ */
+static int list_places(int folder, const char *but, struct places *all)
 {
     const int own = fcntl(folder, F_DUPFD_CLOEXEC, 0);
     DIR *dir = own < 0 ? NULL : fdopendir(own);
     struct dirent *entry;
-    size_t seen = 0;
+    unsigned seen = 0;
+    int rc = dir ? 0 : -1;
 
-    *n = 0;
-    *of = calloc(PLACES_MAX, sizeof **of);
+    *all = (struct places){ NULL, 0, false };
     if (dir)
         rewinddir(dir); /* the copy has the folder's position */
-    while (*of && dir && *n < PLACES_MAX && seen++ < SEEN_MAX && (entry = readdir(dir))) {
-        struct place *one = &(*of)[*n];
-        struct stat s;
-        int fd;
-
-        if (!is_name(entry->d_name) || (but && strcmp(entry->d_name, but) == 0))
-            continue;
-        if ((fd = open_place(folder, entry->d_name, &s)) < 0) {
-            remove_old(folder, entry->d_name);
-            continue;
-        }
-        close(fd);
-        memcpy(one->name, entry->d_name,
-               strlen(entry->d_name) + 1); /* is_name() knows its length */
-        one->uid = s.st_uid;
-        one->file = s.st_ino;
-        ++*n;
-    }
+    while (rc == 0 && (entry = readdir(dir)) && !(all->cut = seen++ == TURN_SEEN_MAX))
+        if (is_name(entry->d_name) && !(but && strcmp(entry->d_name, but) == 0))
+            rc = look_at_entry(all, folder, entry->d_name);
     if (dir)
         closedir(dir);
     else if (own >= 0)
         close(own);
-    *n = *of ? bound_users(*of, *n) : 0;
-    return *of ? 0 : -1;
+    if (rc == 0 && all->n)
+        qsort(all->of, all->n, sizeof *all->of, by_name);
+    return rc;
 }
 
 /* ---- our file ---- */
@@ -243,14 +256,16 @@ static int remember(struct gpu_turn *t, struct err *err)
     unsigned same = 0;
     size_t kept = 0;
 
-    if (list_places(t->folder, t->name, &t->ahead, &t->n) < 0)
+    if (list_places(t->folder, t->name, &t->ahead) < 0)
         return err_set(err, "out of memory");
-    for (size_t i = 0; i < t->n; i++) {
-        same += t->ahead[i].uid == geteuid();
-        if (strcmp(t->ahead[i].name, t->name) < 0)
-            t->ahead[kept++] = t->ahead[i];
+    if (t->ahead.cut)
+        return err_set(err, "who waits for GPUs is not known: " TURN_CUT);
+    for (size_t i = 0; i < t->ahead.n; i++) {
+        same += t->ahead.of[i].uid == geteuid();
+        if (strcmp(t->ahead.of[i].name, t->name) < 0)
+            t->ahead.of[kept++] = t->ahead.of[i];
     }
-    t->n = kept;
+    t->ahead.n = kept;
     if (same >= TURN_OF_USER)
         return err_set(err, "%u notebooks of this user wait for GPUs already; no more can",
                        TURN_OF_USER);
@@ -307,7 +322,7 @@ void turn_close(struct gpu_turn *t)
     fd_close(&t->fd);
     fd_close(&t->folder);
     free(t->gpus);
-    free(t->ahead);
+    free(t->ahead.of);
     free(t);
 }
 
@@ -398,21 +413,22 @@ static bool add_place(int folder, const struct place *one, const struct gpus *gp
 
 void turn_look(struct gpu_turn *t, int folder, const struct gpus *gpus, struct turn_ahead *out)
 {
+    struct places all = { NULL, 0, false }, *from = t ? &t->ahead : &all;
     char *text = malloc(TEXT_MAX + 1);
-    struct place *all = NULL;
-    size_t n = 0, kept = 0;
+    size_t kept = 0;
 
     *out = (struct turn_ahead){ .places = 0 };
-    if (!text)
-        return;
-    if (!t && list_places(folder, NULL, &all, &n) == 0)
-        for (size_t i = 0; i < n; i++)
-            (void)add_place(folder, &all[i], gpus, text, out);
-    for (size_t i = 0; t && i < t->n; i++)
-        if (add_place(t->folder, &t->ahead[i], gpus, text, out))
-            t->ahead[kept++] = t->ahead[i];
-    if (t)
-        t->n = kept;
-    free(all);
+    if (!t && list_places(folder, NULL, &all) < 0)
+        all.n = 0;
+    for (size_t i = 0; text && i < from->n; i++)
+        if (add_place(t ? t->folder : folder, &from->of[i], gpus, text, out))
+            from->of[kept++] = from->of[i];
+    if (text)
+        from->n = kept;
+    if (all.cut) { /* all may be wanted by those that we have not seen */
+        out->cut = true;
+        out->gpus = WANTS_MAX;
+    }
+    free(all.of);
     free(text);
 }

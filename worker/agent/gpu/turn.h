@@ -11,6 +11,9 @@
 
 #define TURN_OF_USER 16u /* places of one user that count */
 #define TURN_WHO     160u
+/* files of the folder that are looked at */
+#define TURN_SEEN_MAX 32768u
+#define TURN_CUT      "the folder of the leases has more than 32768 files"
 
 struct gpu_turn; /* a notebook's place */
 
@@ -25,6 +28,7 @@ MUST_USE int turn_renew(struct gpu_turn *t);
 void turn_close(struct gpu_turn *t); /* gives the place up; NULL is fine */
 
 struct turn_ahead {
+    bool cut;        /* there are too many files to find all: TURN_CUT */
     unsigned places; /* notebooks that come first */
     unsigned gpus;   /* how many they want, each no more than there are in `gpus`; at most 65535 */
     char who[TURN_WHO]; /* the first of them that wants some: "alice (pid 4711, since 14:03)", or

@@ -55,13 +55,36 @@ static int take_place(struct gpu_allocations *d, const json_t *root, struct err 
     return d->turn ? 0 : -1;
 }
 
+static void say_for_whom(const struct turn_ahead *ahead, char out[static WAITING_WHO])
+{
+    if (ahead->cut)
+        snprintf(out, WAITING_WHO, "somebody who may wait for it: " TURN_CUT);
+    else
+        snprintf(out, WAITING_WHO, "%s, who waits for it", ahead->who);
+}
+
+void waiting_kept(struct gpu_allocations *d, struct kept_gpus *out)
+{
+    struct turn_ahead ahead;
+    struct lease_state state;
+
+    turn_look(d->turn, d->folder, &d->gpus, &ahead);
+    say_for_whom(&ahead, out->who);
+    out->n = 0;
+    for (size_t i = d->gpus.n; i-- > 0;) {
+        out->at[i] = out->n < ahead.gpus && !allocations_uses(d, d->gpus.v[i].uuid) &&
+                     !lease_look(d->folder, d->gpus.v[i].uuid, false, &state);
+        out->n += out->at[i];
+    }
+}
+
 /* The last of those that nobody holds. */
 static int promise(const struct gpu_allocations *d, json_t *gpus, const struct turn_ahead *ahead)
 {
-    char text[TURN_WHO + 32];
+    char text[WAITING_WHO];
     unsigned left = ahead->gpus;
 
-    snprintf(text, sizeof text, "%s, who waits for it", ahead->who);
+    say_for_whom(ahead, text);
     for (size_t i = json_array_size(gpus); left && i-- > 0;) {
         json_t *one = json_array_get(gpus, i);
 
