@@ -475,14 +475,28 @@ bool process_uid(long pid, uid_t *uid)
     return true;
 }
 
-bool process_is_stopped(long pid)
+/* The letter of its state in /proc; '\0': there is no such process. */
+static char state_letter(long pid)
 {
     char path[64], text[1024];
     const char *end; /* of the program's name */
 
     snprintf(path, sizeof path, "/proc/%ld/stat", pid);
     text[file_start(path, text, sizeof text - 1).n] = '\0';
-    return (end = strrchr(text, ')')) && strncmp(end, ") T ", 4) == 0;
+    end = strrchr(text, ')');
+    return end && end[1] == ' ' ? end[2] : '\0';
+}
+
+bool process_is_stopped(long pid)
+{
+    return state_letter(pid) == 'T';
+}
+
+bool process_has_ended(long pid)
+{
+    const char state = state_letter(pid);
+
+    return !state || state == 'Z' || state == 'X';
 }
 
 int process_kill_group(pid_t pid, int signo)

@@ -128,6 +128,8 @@ bool process_age(long pid, uint64_t *ns);
 /* Whose process it is: its real user. (The owner of its folder in /proc is root if it may not be
  * traced, which any user's program can see to.) false: it has ended, or it is not known. */
 bool process_uid(long pid, uid_t *uid);
+/* Has it ended? It may wait to be reaped. */
+bool process_has_ended(long pid);
 /* Has a signal such as SIGSTOP stopped it? false, too: the system does not tell. */
 bool process_is_stopped(long pid);
 /* Sends signo to the process group that pid leads. 0 also if none of it is left. */

@@ -91,6 +91,26 @@ def test_the_next_cell_has_all_variables(book, cards, cellspan):
     assert of_ranks(one) == [40, 41], "also the second time"
 
 
+def move(nb, cards):
+    """Ranks that are leaving their GPUs, and take long. Gives the cell."""
+    cell = use(nb, cards, "hang cuCheckpointProcessCheckpoint 5000")
+    assert processes.wait_until(lambda: cards.states() != [RUNNING, RUNNING], 60)
+    return cell
+
+
+def test_ranks_of_which_nothing_is_known_are_not_parked(book, cards):
+    one, two = book(), book(CELLSPAN_GPU_IDLE_RELEASE="off")
+    cell = move(one, cards)
+    cards.present("fail cuInit 100")
+    [asker] = processes.named(one.marker, "cellspan-gpus --serve")
+    os.kill(asker, signal.SIGKILL)
+    one.wait_shown(cell, "so ranks 0-1 have ended")
+    assert "are parked" not in cell.shown, cell.shown
+    assert processes.wait_until(lambda: not any(map(processes.alive, cards.pids)), 60)
+    cards.present()
+    two.ok("%%distribute -n 2 --wait 1min\n1")
+
+
 def test_a_rank_that_is_lost_is_named(book, cards):
     nb = book()
     park(nb, cards)

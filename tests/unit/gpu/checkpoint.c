@@ -118,7 +118,7 @@ static void away_and_back(const struct stage *s)
 
 static void one_without_cuda(const struct stage *s)
 {
-    char facts[64];
+    char facts[64], back[128];
 
     begin(s, "");
     list();
@@ -126,8 +126,15 @@ static void one_without_cuda(const struct stage *s)
     stage_set(s, facts);
     ask("park", "");
     ok(says(BOTH("parked")) && state_of(rank[0]) == CHECKPOINT_AWAY, "it has nothing to move");
+    snprintf(back, sizeof back, "%scuCheckpointProcessRestore %d 2\n", facts, (int)rank[0]);
+    stage_set(s, back);
+    ask("return", ",\"parked\":true");
+    ok(says(BOTH("parked")), "and stays away with the others");
     ask("return", "");
-    ok(says(BOTH("running")), "and is back with the others");
+    ok(says("[[2,\"parked\"],[3,\"running\"]]"), "unless it may have been there");
+    stage_set(s, facts);
+    ask("return", ",\"parked\":true");
+    ok(says(BOTH("running")), "and is back with them");
     end();
 }
 
@@ -139,8 +146,10 @@ static void drivers_that_can_not(const struct stage *s)
     stage_library("CELLSPAN_CUDA_LIBRARY", "libcuda-old.so");
     ask("park", "");
     ok(says(BOTH("running")) && says("the driver can't do it (570 or newer can)"), "an old one");
+    ask("return", ",\"parked\":true");
+    ok(says(BOTH("parked")), "those that were away are away still");
     ask("return", "");
-    ok(says(BOTH("parked")), "of which nobody knows whether they are back");
+    ok(says(BOTH("lost")), "where others are, nobody knows");
     setenv("CELLSPAN_CUDA_LIBRARY", "/nowhere/libcuda.so", 1);
     ask("park", "");
     ok(says(BOTH("running")) && says("there is no CUDA driver"), "none: %s", said.p);

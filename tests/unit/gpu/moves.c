@@ -146,6 +146,53 @@ static void failures(const struct stage *s)
     gpu_close(two);
 }
 
+/* The process that asks the driver: our only child besides the ranks. */
+static void end_asker(void)
+{
+    FILE *f = fopen("/proc/thread-self/children", "re");
+    long pid;
+
+    while (f && fscanf(f, "%ld", &pid) == 1)
+        if (pid != ranks[0].pid && pid != ranks[1].pid) {
+            (void)kill((pid_t)pid, SIGKILL);
+            (void)waitpid((pid_t)pid, NULL, 0);
+        }
+    if (f)
+        fclose(f);
+}
+
+/* What is not known is not away: others may not get these GPUs. */
+static void a_driver_that_can_not_be_opened_again(const struct stage *s)
+{
+    struct gpu_allocations *one = notebook(), *two = notebook();
+
+    present(s, "");
+    ok(takes(one, 2, 2), "a notebook has both GPUs");
+    park(one);
+    bring_back(one);
+    present(s, "crash cuCheckpointProcessCheckpoint\nfail cuInit 100\n");
+    park(one);
+    ok(strstr(said, BOTH("lost")) && strstr(said, "has ended"), "nobody knows where they are: %s",
+       said);
+    ok(!takes(two, 2, 1), "and they keep their leases until they end");
+    gpu_close(two);
+    gpu_close(one);
+
+    present(s, "");
+    one = notebook();
+    ok(takes(one, 2, 2), "a notebook has both GPUs");
+    park(one);
+    end_asker();
+    bring_back(one);
+    ok(strstr(said, BOTH("parked")), "what could not be asked has not moved: %s", said);
+    two = notebook();
+    ok(takes(two, 2, 2), "others can have the GPUs still");
+    gpu_close(two);
+    bring_back(one);
+    ok(strstr(said, BOTH("running")), "later they come back: %s", said);
+    gpu_close(one);
+}
+
 static void what_ends_while_parked(void)
 {
     struct gpu_allocations *one = notebook();
@@ -173,6 +220,7 @@ int main(void)
     present(&s, "");
     leases_go_and_come();
     failures(&s);
+    a_driver_that_can_not_be_opened_again(&s);
     present(&s, "");
     what_ends_while_parked();
     for (int k = 0; k < 2; k++) {

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/library.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "base/settings.h"
 #include "worker/agent/gpu/driver.h"
 
@@ -91,6 +92,14 @@ static void look(struct movers *m, struct mover *p)
     if (m->calls->state((int)p->pid, &state) != 0 || state < CHECKPOINT_RUNNING)
         state = CHECKPOINT_NONE;
     p->state = state > CHECKPOINT_FAILED && state != CHECKPOINT_NONE ? CHECKPOINT_FAILED : state;
+}
+
+/* After a step. Where it is now is not known if the driver does not say. */
+static void look_again(struct movers *m, struct mover *p)
+{
+    look(m, p);
+    if (p->state == CHECKPOINT_NONE && !process_has_ended(p->pid))
+        p->state = CHECKPOINT_FAILED;
 }
 
 static int find(struct movers *m, const struct gpu_processes *all, struct err *err)
@@ -211,7 +220,7 @@ static bool apply(struct movers *m, struct mover *p, int (*f)(int, struct checkp
 
     if (result != 0)
         blame(m, p, what, result);
-    look(m, p);
+    look_again(m, p);
     return result == 0;
 }
 
@@ -283,8 +292,8 @@ static void lock_all(struct movers *m)
 
 /* ---- answers ---- */
 
-/* away: where those are that have nothing on a GPU. */
-static const char *state_of(const struct movers *m, size_t worker, bool away)
+/* others: the state of a worker that has no process in m. */
+static const char *state_of(const struct movers *m, size_t worker, const char *others)
 {
     bool lost = false, none = true, some = false;
 
@@ -294,10 +303,10 @@ static const char *state_of(const struct movers *m, size_t worker, bool away)
             lost = lost || m->v[i].state == CHECKPOINT_FAILED || m->v[i].state == CHECKPOINT_LOCKED;
             some = some || m->v[i].state == CHECKPOINT_AWAY;
         }
-    return lost ? "lost" : some || (none && away) ? "parked" : "running";
+    return none ? others : lost ? "lost" : some ? "parked" : "running";
 }
 
-static json_t *answer(const struct movers *m, bool away, uint64_t bytes)
+static json_t *answer(const struct movers *m, const char *others, uint64_t bytes)
 {
     json_t *states = json_array(), *worker;
     size_t i;
@@ -305,7 +314,7 @@ static json_t *answer(const struct movers *m, bool away, uint64_t bytes)
     json_array_foreach (m->workers, i, worker)
         if (states &&
             json_array_append_new(states, json_pack("[O, s]", json_object_get(worker, "worker"),
-                                                    state_of(m, i, away))) < 0) {
+                                                    state_of(m, i, others))) < 0) {
             json_decref(states);
             states = NULL;
         }
@@ -389,23 +398,25 @@ json_t *checkpoint_park(struct gpu_driver *d, const json_t *workers, bool nccl, 
         return end(&m, &all, NULL);
     if (has_room(&m, need, room, of))
         park(&m);
-    return end(&m, &all, answer(&m, !m.why[0], need));
+    return end(&m, &all, answer(&m, m.why[0] ? "running" : "parked", need));
 }
 
-json_t *checkpoint_return(struct gpu_driver *d, const json_t *workers, struct err *err)
+json_t *checkpoint_return(struct gpu_driver *d, const json_t *workers, bool parked, struct err *err)
 {
     struct gpu_processes all = GPU_PROCESSES_INIT;
     struct movers m;
     const int can = begin(&m, d, workers, &all, err);
     const uint64_t since = now_ms();
-    bool away = can == 0;
+    bool away = false;
 
     if (can < 0)
         return end(&m, &all, NULL);
+    if (can == 0)
+        return end(&m, &all, answer(&m, parked ? "parked" : "lost", 0));
     bring_back(&m);
     drop_ended(&m);
     log_time(&m, "came back", since);
     for (size_t i = 0; i < m.n; i++)
         away = away || m.v[i].state == CHECKPOINT_AWAY;
-    return end(&m, &all, answer(&m, away, 0));
+    return end(&m, &all, answer(&m, parked && away ? "parked" : "running", 0));
 }

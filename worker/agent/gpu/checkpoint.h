@@ -47,8 +47,11 @@ struct checkpoint_calls {
 json_t *checkpoint_park(struct gpu_driver *d, const json_t *workers, bool nccl, uint64_t room,
                         const char *of, struct err *err);
 /* The same, after they are back; or all of them are away still, as the GPUs have no room. Whatever
- * their processes were in the midst of: each goes on from its own state. */
-json_t *checkpoint_return(struct gpu_driver *d, const json_t *workers, struct err *err);
+ * their processes were in the midst of: each goes on from its own state. parked: it is known that
+ * all of them are away. If it is not, and the driver can't be asked, they are lost: others may not
+ * get their GPUs before they end. */
+json_t *checkpoint_return(struct gpu_driver *d, const json_t *workers, bool parked,
+                          struct err *err);
 void checkpoint_close(struct checkpoint_calls *calls); /* does nothing if it is not open */
 
 #endif

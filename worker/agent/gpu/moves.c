@@ -90,6 +90,16 @@ static struct allocation *of_worker(const struct move *w, size_t i)
                                         json_object_get(json_array_get(w->workers, i), "worker")));
 }
 
+static void give_up_all(const struct move *w)
+{
+    for (size_t i = 0; i < json_array_size(w->workers); i++) {
+        struct allocation *s = of_worker(w, i);
+
+        if (s)
+            give_up(s);
+    }
+}
+
 /* Takes those of all workers, or none: others hold one, or other notebooks of this user too many.
  */
 static int take_all(struct move *w, bool *held, struct err *err)
@@ -143,13 +153,16 @@ static int ask(struct move *w, json_t *question, const char *otherwise)
     if (question &&
         probe_client_ask(w->all->client, question, GPU_PARK_NS / 2, answered, w, &err) == 0)
         return 0;
+    if (strcmp(otherwise, "parked") == 0)
+        give_up_all(w);
     end_all(w, otherwise, err.text[0] ? err.text : "out of memory", false);
     return -1;
 }
 
-static json_t *to_return(const struct move *w)
+/* parked: all of them are, as far as we know. */
+static json_t *to_return(const struct move *w, bool parked)
 {
-    return json_pack("{s:s, s:O}", "ask", "return", "workers", w->workers);
+    return json_pack("{s:s, s:O, s:b}", "ask", "return", "workers", w->workers, "parked", parked);
 }
 
 /* Without an answer nobody knows what the driver has done: another process is asked to bring all
@@ -167,7 +180,7 @@ static void answered(void *arg, const json_t *said, const char *why)
     if (w->why || !(w->why = strdup(why)))
         end_all(w, "lost", w->why ? w->why : why, false);
     else
-        (void)ask(w, to_return(w), "lost");
+        (void)ask(w, to_return(w, false), "lost");
 }
 
 static struct move *move_create(struct gpu_allocations *d, const struct gpu_worker *worker,
@@ -209,5 +222,5 @@ void gpu_return(struct gpu_allocations *d, const struct gpu_worker *worker, size
     if (take_all(w, &held, &err) < 0)
         end_all(w, "parked", err.text, held);
     else
-        (void)ask(w, to_return(w), "lost");
+        (void)ask(w, to_return(w, true), "parked");
 }

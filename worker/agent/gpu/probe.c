@@ -106,7 +106,8 @@ static json_t *answer(struct gpu_driver *d, const char *visible, const json_t *a
     if (what && strcmp(what, "park") == 0)
         return answer_park(d, ask, err);
     if (what && strcmp(what, "return") == 0)
-        return checkpoint_return(d, json_object_get(ask, "workers"), err);
+        return checkpoint_return(d, json_object_get(ask, "workers"),
+                                 json_is_true(json_object_get(ask, "parked")), err);
     return err_null(err, "there is no question \"%s\"", what ? what : "");
 }
 
