@@ -379,16 +379,19 @@ uint64_t setting_value(enum setting which)
 /* ---- what idle ranks do ---- */
 
 /* Parking frees GPUs for others, but nobody else gets those of an allocation. Where the site says
- * how long idle ranks may have GPUs, they can't be kept. */
+ * how long idle ranks may have GPUs, they can't be kept: also not in an allocation, for anybody can
+ * set the variables that tell of one. */
 enum gpu_idle setting_gpu_idle(void)
 {
-    const enum gpu_idle wanted = (enum gpu_idle)setting_value(SETTING_GPU_IDLE);
-    const bool parks = wanted == GPU_IDLE_PARK || wanted == GPU_IDLE_PARK_OR_KEEP;
+    const bool allocated = getenv("SLURM_JOB_ID") || getenv("KUBERNETES_SERVICE_HOST");
+    enum gpu_idle wanted = (enum gpu_idle)setting_value(SETTING_GPU_IDLE);
 
-    if (parks && (getenv("SLURM_JOB_ID") || getenv("KUBERNETES_SERVICE_HOST")))
-        return GPU_IDLE_KEEP;
-    if (wanted != GPU_IDLE_END && wanted != GPU_IDLE_PARK && setting_most(SETTING_GPU_IDLE_RELEASE))
-        return parks ? GPU_IDLE_PARK : GPU_IDLE_END;
+    if (allocated && (wanted == GPU_IDLE_PARK || wanted == GPU_IDLE_PARK_OR_KEEP))
+        wanted = GPU_IDLE_KEEP;
+    if (setting_most(SETTING_GPU_IDLE_RELEASE))
+        return wanted == GPU_IDLE_KEEP           ? GPU_IDLE_END
+               : wanted == GPU_IDLE_PARK_OR_KEEP ? GPU_IDLE_PARK
+                                                 : wanted;
     return wanted;
 }
 

@@ -96,8 +96,8 @@ const char *setting_standard(enum setting which);
  * invalid, logs an error and returns the default. Not for SETTING_TEXT. */
 uint64_t setting_value(enum setting which);
 /* What ranks with GPUs do when no cell has run for SETTING_GPU_IDLE_RELEASE, here: they are parked
- * in no job of Slurm and in no pod, and keep their GPUs only if the site has no maximum for that.
- */
+ * in no job of Slurm and in no pod, and keep their GPUs only if the site has no maximum for that,
+ * wherever they are. */
 enum gpu_idle setting_gpu_idle(void);
 /* The site's maximum of the setting, as setting_value() has it; 0: there is none. */
 uint64_t setting_most(enum setting which);
