@@ -147,6 +147,18 @@ static void end_ranks(struct notebook *nb, const struct ranks *which, const char
 
 /* ---- ranks that are parked ---- */
 
+/* Ranks that have only been asked stay, and the time begins anew. true: some move. */
+static bool interrupt(struct notebook *nb)
+{
+    struct idle_release *idle = nb->ends.idle;
+
+    if (park_asks(idle->parked)) {
+        idle->ended = false;
+        idle->since_ns = 0;
+    }
+    return park_interrupt(idle->parked);
+}
+
 /* Sorts the ranks of the move that live still; those in `lost` can't go on. */
 static int sort(const struct notebook *nb, const struct park_outcome *o, struct ranks *moved,
                 struct ranks *stayed, struct ranks *lost)
@@ -225,12 +237,18 @@ static void have_returned(struct notebook *nb, struct cell *c, const struct park
 
 static void settle(struct notebook *nb, struct cell *c)
 {
-    const struct park_outcome *o = park_over(nb->ends.idle->parked);
+    struct park *p = nb->ends.idle->parked;
+    const struct park_outcome *o = park_over(p);
 
-    if (o && o->back)
+    if (!o)
+        return;
+    if (o->back) {
         have_returned(nb, c, o);
-    else if (o)
+    } else {
         have_left(nb, o);
+        if (park_is_wanted(p) && park_some_away(p))
+            park_return(p);
+    }
 }
 
 static bool needs_group(const struct cell *c)
@@ -241,12 +259,11 @@ static bool needs_group(const struct cell *c)
 bool idle_release_brings_back(struct cell *c, bool waits)
 {
     struct notebook *nb = c->nb;
-    struct park *p = nb->ends.idle->parked;
 
     settle(nb, waits ? c : NULL);
     if (c->bad)
         return true;
-    if (!needs_group(c) || (!park_interrupt(p) && !park_some_away(p)))
+    if (!needs_group(c) || (!interrupt(nb) && !park_some_away(nb->ends.idle->parked)))
         return false;
     if (!waits)
         output_news(c, "parked ranks come back to their GPUs");
@@ -259,7 +276,7 @@ void idle_release_wake(struct notebook *nb)
 {
     struct park *p = nb->ends.idle->parked;
 
-    if (!park_interrupt(p) && park_some_away(p))
+    if (interrupt(nb) || park_some_away(p))
         park_return(p);
 }
 

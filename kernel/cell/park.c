@@ -17,6 +17,7 @@ struct park {
     uint64_t due_ns;      /* they are waited for until then; NEVER: nobody is */
     bool nccl;            /* some have NCCL communicators with each other */
     bool is_over;         /* an outcome is to be taken */
+    bool wanted;          /* they were wanted back while they moved */
     struct park_outcome outcome;
 };
 
@@ -146,7 +147,7 @@ static void begin_move(struct park *p, bool back)
 {
     outcome_clear(&p->outcome);
     p->outcome.back = back;
-    p->is_over = p->nccl = false;
+    p->is_over = p->nccl = p->wanted = false;
     p->id = 0;
 }
 
@@ -184,6 +185,16 @@ void park_begin(struct park *p, const struct ranks *which, uint64_t now)
 
 /* ---- back ---- */
 
+static bool some_move(const struct park *p)
+{
+    const struct group *g = p->nb->group;
+
+    for (unsigned k = 0; k < g->size; k++)
+        if (parking_moves(g->rank[k].parking))
+            return true;
+    return false;
+}
+
 bool park_some_away(const struct park *p)
 {
     const struct group *g = p->nb->group;
@@ -200,6 +211,8 @@ void park_return(struct park *p)
     struct err err = { "" };
     int rc = 0;
 
+    if ((p->wanted = some_move(p)))
+        return;
     begin_move(p, true);
     for (unsigned k = 0; rc == 0 && k < g->size; k++)
         if (g->rank[k].parking == PARKING_AWAY)
@@ -212,19 +225,19 @@ void park_return(struct park *p)
         finish(p);
 }
 
-static bool some_move(const struct park *p)
+bool park_is_wanted(const struct park *p)
 {
-    const struct group *g = p->nb->group;
+    return p->wanted;
+}
 
-    for (unsigned k = 0; k < g->size; k++)
-        if (parking_moves(g->rank[k].parking))
-            return true;
-    return false;
+bool park_asks(const struct park *p)
+{
+    return p->due_ns != NEVER;
 }
 
 bool park_interrupt(struct park *p)
 {
-    if (p->due_ns != NEVER) { /* ranks were asked only */
+    if (park_asks(p)) {
         event(p, &p->outcome.all, PARKING_WANTED);
         p->id = 0;
         p->due_ns = NEVER;

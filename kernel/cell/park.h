@@ -23,7 +23,10 @@ void park_destroy(struct park *p);             /* NULL is fine */
  */
 void park_begin(struct park *p, const struct ranks *which, uint64_t now);
 bool park_some_away(const struct park *p); /* some are parked */
-void park_return(struct park *p);          /* brings back all that are parked */
+/* Brings back all that are parked; if they are leaving now, see park_is_wanted(). */
+void park_return(struct park *p);
+bool park_is_wanted(const struct park *p); /* since the last move began, park_return() was called */
+bool park_asks(const struct park *p);      /* ranks have been asked, and nothing moves yet */
 /* Ranks that have only been asked stay. true: some move, and must be waited for. */
 bool park_interrupt(struct park *p);
 /* A PROBED; false: it answers another question. */

@@ -11,6 +11,7 @@ import processes
 import pytest
 from client import values
 from test_gpus import Machine, doubles, gpus, refused  # noqa: F401  (fixtures)
+from test_notice import notice
 
 LINE = "no cell has run for 3 s, so ranks 0-1 are parked: their 2 GPUs are free for others; the next cell on ranks brings them back"
 RUNNING, LOCKED, AWAY = 0, 1, 2
@@ -96,6 +97,15 @@ def move(nb, cards):
     cell = use(nb, cards, "hang cuCheckpointProcessCheckpoint 5000")
     assert processes.wait_until(lambda: cards.states() != [RUNNING, RUNNING], 60)
     return cell
+
+
+def test_a_notice_brings_back_ranks_that_are_leaving(book, cards):
+    nb = book()
+    cell = move(nb, cards)
+    cards.present()
+    notice(nb, "--seconds", "600", "--text", "spot")
+    nb.wait_shown(cell, LINE)
+    assert nb.until(lambda: cards.states() == [RUNNING, RUNNING]), cards.states()
 
 
 def test_ranks_of_which_nothing_is_known_are_not_parked(book, cards):

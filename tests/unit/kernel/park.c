@@ -251,6 +251,46 @@ static void a_cell_meanwhile(void)
     world_close(&w);
 }
 
+/* That a machine goes: a rank's function may need its GPUs. */
+static void notice(struct world *w)
+{
+    struct span m = { .kind = SPAN_NOTICE, .v[F_NOTICE_SECONDS].u64 = 600 };
+
+    m.v[F_NOTICE_TEXT].s = slice_text("spot");
+    dispatch_message(w->nb, 0, SPAN_WORKER_NONE, &m);
+}
+
+static void a_notice_meanwhile(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_gpus(&w, &clock, false);
+    ask_ranks(&w);
+    can_leave(&w, 2, "{\"nccl\": false}");
+    notice(&w);
+    can_leave(&w, 3, "{\"nccl\": false}");
+    ok(!times(&w, "send PARK"), "ranks that were only asked stay for a notice");
+    buf_clear(&w.log);
+    leave(&w);
+    ok(times(&w, "send PROBE 2 3") == 1 && times(&w, "send PARK 2 3") == 1,
+       "and are asked again when it is time");
+    notice(&w);
+    ok(times(&w, "send PARK") == 1, "those that are leaving can't turn round");
+    agent_says(&w, BOTH("parked"));
+    ok(times(&w, "send PARK 2 3") == 2, "but come back then");
+    asked = w.last.cell;
+    agent_says(&w, BOTH("running"));
+    cell(&w);
+    ok(times(&w, "send RUN") == 2 && times(&w, "send PARK") == 2, "so a cell finds them there");
+    all_done(&w, 2, 3);
+    buf_clear(&w.log);
+    leave(&w);
+    agent_says(&w, BOTH("parked"));
+    ok(logged(&w, PARKED) && times(&w, "send PARK") == 1, "later they leave again, and stay away");
+    world_close(&w);
+}
+
 static void failed_returns(void)
 {
     struct clock clock;
@@ -303,6 +343,7 @@ int main(void)
     those_that_can_not();
     communicators();
     a_cell_meanwhile();
+    a_notice_meanwhile();
     failed_returns();
     return plan_done();
 }
