@@ -207,8 +207,15 @@ static void fail_to_return(struct cell *c, const struct park_outcome *o, const s
                   "%s could not come back to the GPUs (%s), and %s ended: %s variables are lost. "
                   "The next cell starts %s anew",
                   who.p, o->why, one ? "has" : "have", their, them);
+    else if (o->held) /* --fresh alone would find these GPUs held, too */
+        cell_fail(
+            c, "UsageError",
+            "%s. So %s %s parked, with %s variables%s: run the cell again later. With --fresh "
+            "and one of --no-gpu, --share and --wait it ends %s and starts new ranks",
+            o->why, who.p, one ? "stays" : "stay", their,
+            c->plan.wait_ns ? " (--wait is for GPUs of new ranks only)" : "", them);
     else
-        cell_fail(c, o->held ? "UsageError" : "RuntimeError",
+        cell_fail(c, "RuntimeError",
                   "%s. So %s %s parked, with %s variables: run the cell again later, or with "
                   "--fresh, which ends %s and starts new ranks",
                   o->why, who.p, one ? "stays" : "stay", their, them);

@@ -92,6 +92,24 @@ def test_the_next_cell_has_all_variables(book, cards, cellspan):
     assert of_ranks(one) == [40, 41], "also the second time"
 
 
+def test_what_the_error_names_helps(book, cards):
+    one, two = book(), book(CELLSPAN_GPU_IDLE_RELEASE="off")
+    for how in ("--no-gpu", "--share"):
+        park(one, cards)
+        two.ok("%%distribute -n 1\n1")
+        refused(one.run("%%distribute\nx"), "With --fresh and one of --no-gpu, --share and --wait it ends them and starts new ranks")
+        assert values(one.ok("%%%%distribute --fresh %s --gather\nglobals().get('x')" % how)) == [None, None]
+        one.ok("%ranks stop")
+        two.ok("%ranks stop")
+    park(one, cards)
+    two.ok("%%distribute -n 1\n1")
+    refused(one.run("%%distribute --wait 5min\nx"), "--wait is for GPUs of new ranks only")
+    cell = one.start("%%distribute --fresh --wait 5min --gather\nglobals().get('x')")
+    one.wait_shown(cell, "1st in the queue")
+    two.ok("%ranks stop")
+    assert values(one.wait(cell).assert_ok()) == [None, None]
+
+
 def move(nb, cards):
     """Ranks that are leaving their GPUs, and take long. Gives the cell."""
     cell = use(nb, cards, "hang cuCheckpointProcessCheckpoint 5000")

@@ -302,8 +302,18 @@ static void failed_returns(void)
     agent_says(&w, "{\"workers\":[[2,\"parked\"],[3,\"parked\"]],\"why\":\"GPU 0 is held by ann\","
                    "\"held\":true}");
     ok(is_over(&w, "UsageError") &&
-           logged(&w, "GPU 0 is held by ann. So ranks 0-1 stay parked, with their variables"),
-       "a cell says who holds the GPUs");
+           logged(&w, "GPU 0 is held by ann. So ranks 0-1 stay parked, with their variables: run "
+                      "the cell again later. With --fresh and one of --no-gpu, --share and --wait "
+                      "it ends them and starts new ranks"),
+       "a cell says who holds the GPUs, and what to do");
+    buf_clear(&w.log);
+    run(&w, "%%distribute --wait 10min\npass");
+    provide(&w);
+    asked = w.last.cell;
+    agent_says(&w, "{\"workers\":[[2,\"parked\"],[3,\"parked\"]],\"why\":\"GPU 0 is held by ann\","
+                   "\"held\":true}");
+    ok(is_over(&w, "UsageError") && logged(&w, "(--wait is for GPUs of new ranks only)"),
+       "with --wait, too");
     buf_clear(&w.log);
     cell(&w);
     agent_says(&w, BOTH("running"));
