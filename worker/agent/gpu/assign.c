@@ -210,8 +210,10 @@ static int fill_shared(struct gpu_allocations *d, struct allocation *s, unsigned
         const struct gpu *one = cheapest(d, s, each, kept);
 
         if (!one && kept->n)
-            return err_set(err, "--share: %u free GPU%s kept for %s", kept->n,
-                           kept->n == 1 ? " is" : "s are", kept->who);
+            return err_set(err,
+                           "--share: %u free GPU%s kept for %s; use --wait instead of --share to "
+                           "wait, too",
+                           kept->n, kept->n == 1 ? " is" : "s are", kept->who);
         if (!one || add(d, s, one, true, err) != LEASE_TAKEN)
             return -1;
     }

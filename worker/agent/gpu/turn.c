@@ -259,7 +259,10 @@ static int remember(struct gpu_turn *t, struct err *err)
     if (list_places(t->folder, t->name, &t->ahead) < 0)
         return err_set(err, "out of memory");
     if (t->ahead.cut)
-        return err_set(err, "who waits for GPUs is not known: " TURN_CUT);
+        return err_set(err,
+                       "the folder of the leases has more than %u files, so who waits for GPUs is "
+                       "not known: remove the files whose names begin with " BEGINS,
+                       TURN_SEEN_MAX);
     for (size_t i = 0; i < t->ahead.n; i++) {
         same += t->ahead.of[i].uid == geteuid();
         if (strcmp(t->ahead.of[i].name, t->name) < 0)
