@@ -155,6 +155,38 @@ static void nothing_that_others_do_counts(struct gpu_allocations *d, struct loop
     gpu_quota(d, 0, slice_text(""));
 }
 
+/* Of a GPU that this notebook may not use, /dev/shm lists the lease behind all newer files. */
+static void many_files_hide_no_lease(struct gpu_allocations *d, struct loop *loop)
+{
+    char dir[] = "/dev/shm/cellspan-quota-XXXXXX", path[64],
+         *before = getenv("CELLSPAN_GPU_LEASES");
+    bool fine = true;
+    pid_t pid;
+
+    if (!mkdtemp(dir)) {
+        skip("no /dev/shm");
+        return;
+    }
+    before = strdup(before ? before : "");
+    ok(before && setenv("CELLSPAN_GPU_LEASES", dir, 1) == 0, "another folder of leases");
+    pid = stage_start("elsewhere.ipynb", 0, "GPU-elsewhere", NULL);
+    for (unsigned k = 0; k < 9000; k++) {
+        snprintf(path, sizeof path, "%s/x%u", dir, k);
+        const int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
+
+        fine = fine && fd >= 0 && close(fd) == 0;
+    }
+    ok(fine, "many files");
+    gpu_quota(d, 1, slice_text(""));
+    is_int(may(d, loop, "elsewhere.ipynb"), 0, "what this user holds counts all the same");
+    gpu_quota(d, 0, slice_text(""));
+    stage_end(pid);
+    (void)setenv("CELLSPAN_GPU_LEASES", before, 1);
+    free(before);
+    snprintf(path, sizeof path, "rm -rf %s", dir);
+    ok(system(path) == 0, "they are removed");
+}
+
 int main(int argc, char **argv)
 {
     struct stage s;
@@ -171,6 +203,7 @@ int main(int argc, char **argv)
     ok(d != NULL, "the list is made: %s", err.text);
     own_notebooks_count_together(d, loop);
     nothing_that_others_do_counts(d, loop, &s);
+    many_files_hide_no_lease(d, loop);
     gpu_close(d);
     loop_destroy(loop);
     stage_close(&s);

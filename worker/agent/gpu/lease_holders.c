@@ -40,6 +40,7 @@ struct all_held {
     size_t n;
     bool cut;      /* there may be more */
     bool searched; /* all processes were looked at, with all their descriptors */
+    int folder;    /* where to look for a lease that a descriptor names; -1: `of` has all */
 };
 
 static void release(struct all_held *all)
@@ -101,15 +102,18 @@ static int find_any(struct all_held *all, int folder)
     return rc;
 }
 
-/* Takes the folder. */
-static int find_held(struct all_held *all, int folder, const json_t *gpus)
+/* Those of our own processes are found by their descriptors, however many files others have put
+ * into the folder. */
+static int find_held(struct all_held *all, int folder, const json_t *gpus, bool ours)
 {
-    int rc = (all->of = calloc(GPUS_MAX, sizeof *all->of)) ? 0 : -1;
-
-    if (rc == 0)
-        rc = gpus ? find_named(all, folder, gpus) : find_any(all, folder);
-    close(folder);
-    return rc;
+    if (!(all->of = calloc(GPUS_MAX, sizeof *all->of)))
+        return -1;
+    if (gpus)
+        return find_named(all, folder, gpus);
+    if (!ours)
+        return find_any(all, folder);
+    all->folder = folder;
+    return 0;
 }
 
 static struct held_lease *named(const struct all_held *all, const char *uuid)
@@ -118,6 +122,18 @@ static struct held_lease *named(const struct all_held *all, const char *uuid)
         if (strcmp(all->of[i].uuid, uuid) == 0)
             return &all->of[i];
     return NULL;
+}
+
+/* The lease that a descriptor with this path may hold. NULL: none. */
+static struct held_lease *of_path(struct all_held *all, const char *path, int *rc)
+{
+    struct held_lease *one = named(all, path_name(path));
+    const size_t before = all->n;
+
+    if (one || all->folder < 0 || (all->cut = all->cut || all->n == GPUS_MAX))
+        return one;
+    *rc = add_held(all, all->folder, path_name(path));
+    return all->n > before ? &all->of[before] : NULL;
 }
 
 /* Has this descriptor a lock on the file of the lease? The lines of locks are
@@ -183,7 +199,7 @@ static int look_at(struct all_held *all, long pid, uint64_t until_ns)
         struct held_lease *one;
 
         to[n > 0 ? n : 0] = '\0';
-        if (to[0] != '/' || !(one = named(all, path_name(to))))
+        if (to[0] != '/' || !(one = of_path(all, to, &rc)))
             continue;
         snprintf(path, sizeof path, "/proc/%ld/fdinfo/%.20s", pid, entry->d_name);
         if (has_lock(path, &one->state))
@@ -205,7 +221,7 @@ static bool is_of_another(long pid)
 bool lease_holders_has(long pid, const char *uuid, const struct lease_state *state)
 {
     struct held_lease one = { .state = *state, .holders = json_array() };
-    struct all_held all = { &one, 1, false, true };
+    struct all_held all = { &one, 1, false, true, -1 };
     bool has = false;
 
     snprintf(one.uuid, sizeof one.uuid, "%s", uuid);
@@ -301,7 +317,8 @@ static int find_holders(struct all_held *all, bool any, bool ours)
     size_t n;
     int rc = 0;
 
-    if (!all->n || (any && all->cut && !ours)) /* others have planted leases: ask for the GPUs' */
+    if ((!all->n && all->folder < 0) ||
+        (any && all->cut)) /* others have planted leases: ask for the GPUs' */
         return 0;
     if (!(of = list_processes(all, ours, &n)))
         return -1;
@@ -359,13 +376,16 @@ static json_t *to_json(const struct all_held *all)
 
 static json_t *list(const json_t *gpus, bool ours)
 {
-    struct all_held all = { NULL, 0, false, true };
+    struct all_held all = { NULL, 0, false, true, -1 };
     struct err err = { "" };
     const int folder = lease_folder_look(&err);
     json_t *leases = NULL;
 
-    if (folder < 0 || (find_held(&all, folder, gpus) == 0 && find_holders(&all, !gpus, ours) == 0))
+    if (folder < 0 ||
+        (find_held(&all, folder, gpus, ours) == 0 && find_holders(&all, !gpus, ours) == 0))
         leases = to_json(&all);
+    if (folder >= 0)
+        close(folder);
     release(&all);
     return leases ? json_pack("{s:o, s:b, s:s?}", "leases", leases, "cut", all.cut, "why",
                               err.text[0] ? err.text : NULL)

@@ -19,7 +19,8 @@ struct lease_state;
  * system says, which nobody can plant; of processes that we may not look at, none. why: null, or
  * why there is nothing. NULL: memory is out. */
 json_t *lease_holders_list(const json_t *gpus);
-/* The same, with no other holders than processes of this user. */
+/* The same, with no other holders than processes of this user, and, if gpus is NULL, no other
+ * leases than those that they may hold. */
 json_t *lease_holders_ours(const json_t *gpus);
 /* Has this process a lock on the file of the lease? false, too: we may not look at the process. */
 bool lease_holders_has(long pid, const char *uuid, const struct lease_state *state);

@@ -79,8 +79,8 @@ static int add_lease(struct holdings *h, const json_t *lease)
     return 0;
 }
 
-/* Of all that the machine has, also those that this agent may not use. If users have put more files
- * there than a machine has GPUs, of those that it may use. */
+/* Of all that the machine has, also those that this agent may not use. If this user's processes
+ * have more files there than a machine has GPUs, of those that it may use. */
 static json_t *leases(const struct gpu_allocations *d)
 {
     json_t *told = lease_holders_ours(NULL), *list;
