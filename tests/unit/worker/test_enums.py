@@ -106,6 +106,37 @@ def load(fd, size, other, code):
     return done.stdout.strip()
 
 
+STEPS = """
+import dataclasses, enum
+@dataclasses.dataclass(frozen=True)
+class Step:
+    name: str
+    more: dict = dataclasses.field(default_factory=dict, compare=False)
+class Named:
+    def __init__(self, name):
+        self.name = name
+    def __hash__(self):
+        return hash(getattr(self, "name", 0))
+    def __eq__(self, other):
+        return self.name == getattr(other, "name", 0)
+class E(enum.Enum):
+    A = Step("a")
+    B = Step("b")
+    C = Named("c")
+    D = ["d"]
+E.A.value.more["next"], E.C.value.next = E.B, E.C
+E.D.value.append(E.A)
+"""
+
+
+@pytest.mark.parametrize("first", ["E.A.value", "E.C.value", "E.D.value", "E", "E.D"])
+def test_a_value_with_a_hash_of_its_own_holds_members(nb, first):
+    nb.run(STEPS + f"first, value, named = {first}, E.A.value, E.C.value")
+    look = "print(E(value) is E.A, E(type(value)('b')) is E.B, value.more['next'], E(type(named)('c')) is E.C, E(['d', E.A]) is E.D, E.A.value is value, named.next)"
+    assert nb.elsewhere("first E value named", look) == "True True E.B True True True E.C"
+    assert nb.elsewhere("first", "print(len(str(first)) > 2)") == "True"
+
+
 @pytest.mark.parametrize("what", ENUMS)
 def test_a_rank_that_only_reads_members_has_not_changed_them(nb, what):
     make, look = ENUMS[what]

@@ -298,11 +298,12 @@ def set_state(cls, state, came):
                 base.__setitem__(member, key, one)
         vars(member)["_value_"] = value
         set_attributes(member, attributes, came.get(name, ()))
-    _note_values(cls, others)
+    note_values(cls, others)
 
 
-def _note_values(cls, others):
-    """Notes anew which values give which member; sums of flags stay. others: of _others()."""
+def note_values(cls, others):
+    """Notes anew which values give which member; sums of flags stay. others: of _others(). Done once more when the bundle is loaded: a value that
+    holds a member may get its content later, and have no hash until then, or another one."""
     members = {name: member for name, member in cls._member_map_.items() if member._name_ == name}
     noted = cls._value2member_map_
     kept = {value: member for value, member in noted.items() if members.get(member._name_) is not member or _is_of_python(cls, value)}
@@ -316,7 +317,8 @@ def _note_values(cls, others):
         if is_alias:
             _note_value(cls, cls._member_map_[name], value)
         else:
-            noted[value] = cls._member_map_[name]
+            with contextlib.suppress(Exception):
+                noted[value] = cls._member_map_[name]
 
 
 def _note_value(cls, member, value):
@@ -326,7 +328,7 @@ def _note_value(cls, member, value):
             cls._value2member_map_[value] = member
             cls.__dict__.get("_hashable_values_", []).append(value)
     except TypeError:
-        of_member = cls.__dict__.get("_unhashable_values_map_", {}).setdefault(member._name_, [])
-        for values in (cls.__dict__.get("_unhashable_values_", []), of_member):
-            if not any(_is_equal(one, value, True) for one in values):
-                values.append(value)
+        for values in (cls.__dict__.get("_unhashable_values_", []), cls.__dict__.get("_unhashable_values_map_", {}).setdefault(member._name_, [])):
+            values.append(value)
+    except Exception:  # noqa: BLE001, S110 - the user's code makes the hash of a value that is not complete yet
+        pass

@@ -47,8 +47,13 @@ class load_into:
     def __exit__(self, *error):
         _local.loading = self._before
         filled, _local.filled = getattr(_local, "filled", None), None
-        if filled and on_filled is not None and not any(error):
-            on_filled(filled)
+        if not filled or any(error):
+            return
+        for cls, of_enum in filled:
+            if of_enum:
+                enums.note_values(cls, of_enum[1])
+        if on_filled is not None:
+            on_filled([cls for cls, _ in filled])
 
 
 class holding:
@@ -353,7 +358,7 @@ def set_class(cls, state):
     _fill(cls, attributes)
     if of_enum:
         enums.set_state(cls, of_enum, came)
-    _local.filled = [*(getattr(_local, "filled", None) or ()), cls]
+    _local.filled = [*(getattr(_local, "filled", None) or ()), (cls, of_enum)]
     if cls.__qualname__ != name:  # else it stays the same object, so that the class's next pickle has the same bytes
         type.__dict__["__qualname__"].__set__(cls, name)
 
