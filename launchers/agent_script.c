@@ -148,16 +148,14 @@ static int add_settings(struct buf *out, const struct script_spec *spec)
     "case $d in /dev/shm/*) g=$d; exec 9<\"$d\"; "                                                 \
     "\"$y\" -I -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_SH)';; esac; "
 
-/* The shell stays until it has removed that folder, or has more to do. An engine's signals come to
- * it: they are passed on to the agent, for which some are notices. Only a `wait` lets a shell act
- * on a signal at once, and it ends with each ($r); what is in the background has no stdin but by
- * another descriptor. A second `wait` for what has ended may give 127, and is not the agent's exit
- * status then. */
+/* The shell stays until it has removed that folder. An engine's signals come to it: they are passed
+ * on to the agent, for which some are notices. Only a `wait` lets a shell act on a signal at once,
+ * and it ends with each ($r); what is in the background has no stdin but by another descriptor. A
+ * second `wait` for what has ended may give 127, and is not the agent's exit status then. */
 #define RUN_AND_REMOVE                                                                             \
     "trap '' USR1 USR2; exec 8<&0; \"$a\" \"$@\" <&8 8<&- & c=$!; r=1; s=127; "                    \
     "for p in HUP INT TERM USR1 USR2; do trap \"r=1; kill -s $p $c 2>/dev/null\" $p; done; "       \
-    "while [ \"$r\" ]; do r=; wait $c; p=$?; [ $p = 127 ] || s=$p; done; "                         \
-    "[ -z \"$g\" ] || rm -rf \"$g\"; "
+    "while [ \"$r\" ]; do r=; wait $c; p=$?; [ $p = 127 ] || s=$p; done; rm -rf \"$g\"; exit $s"
 
 /* Reads lines of the launcher until it has what it needs: one SCRIPT_PUT, or, where many read the
  * same, all up to SCRIPT_GO. */
@@ -259,12 +257,7 @@ static int add_all(struct buf *out, const struct script_spec *spec)
     for (char *const *arg = spec->command + 1; *arg; arg++)
         if (buf_add_text(out, " ") < 0 || words_quote(out, *arg) < 0)
             return -1;
-    return buf_add_text(out, spec->after ? "; " : "; [ \"$g\" ] || exec \"$a\" \"$@\"; ") < 0 ||
-                   buf_add_text(out, RUN_AND_REMOVE) < 0 ||
-                   buf_add_text(out, spec->after ? spec->after : "") < 0 ||
-                   buf_add_text(out, "exit $s\n") < 0
-               ? -1
-               : 0;
+    return buf_add_text(out, "; [ \"$g\" ] || exec \"$a\" \"$@\"; " RUN_AND_REMOVE "\n");
 }
 
 size_t script_settings(struct script_setting set[static SCRIPT_SETTINGS])

@@ -64,7 +64,6 @@ struct script_spec {
     char *const *command; /* NULL-terminated: the agent's command on this machine */
     const char *prefix;   /* CELLSPAN_REMOTE_PREFIX, or NULL */
     const char *cwd;      /* the folder to change to, if it exists there; NULL: none */
-    const char *after; /* shell code that ends with "; ", for when the agent has ended, or NULL */
     const struct script_setting *setting;
     size_t settings;
     const struct payload *payload; /* NULL: nothing is sent to a machine that lacks cellspan */
@@ -76,7 +75,7 @@ struct script_spec {
 /* Does it wait for cellspan where that is missing? (Not where the user says which one to run.) */
 bool script_installs(const struct script_spec *spec);
 /* Appends one line of shell code, with its newline, that finds the agent and executes it in place
- * of the shell, unless something is to be done after it. */
+ * of the shell. */
 MUST_USE int script_line(struct buf *out, const struct script_spec *spec, struct err *err);
 #define SCRIPT_INSTALL_SIZE 200u
 /* The command that installs this version there. command: the one that installs cellspan. An index

@@ -157,7 +157,8 @@ static unsigned ask_kill_wait(void)
     return seconds;
 }
 
-static int agent_command(struct words *command, char **given, unsigned kill_wait, struct err *err)
+static int agent_command(struct words *command, char **given, unsigned kill_wait, bool own,
+                         struct err *err)
 {
     char seconds[16];
     int rc = 0;
@@ -167,6 +168,8 @@ static int agent_command(struct words *command, char **given, unsigned kill_wait
         rc = words_add(command, *given);
     if (rc == 0 && kill_wait)
         rc = words_add(command, "--sigterm-notice") < 0 ? -1 : words_add(command, seconds);
+    if (rc == 0 && own)
+        rc = words_add(command, "--cancel-job");
     return rc < 0 ? err_set(err, "out of memory") : 0;
 }
 
@@ -229,7 +232,7 @@ static int prepare(struct job *j, struct words *argv, const struct launch_argume
         rc = hand_over(&options, err);
     }
     if (rc == 0)
-        rc = agent_command(&command, a->command, j->kill_wait, err);
+        rc = agent_command(&command, a->command, j->kill_wait, !plan.inside, err);
     if (rc == 0) {
         plan.command = command.v;
     }

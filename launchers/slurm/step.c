@@ -18,16 +18,6 @@
     "$SLURM_STEP_ID\"; "                                                                           \
     "CELLSPAN_AGENT=$SLURM_PROCID; export CELLSPAN_AGENT; "
 
-/* After the agent of a job that srun has made: cancels the job if srun is gone. Slurm does not do
- * that, and if the launcher was killed with srun, nobody else does. Refused: nothing listens at the
- * address where srun takes its tasks' ends. If the machine can't be reached, the agents of other
- * nodes may still reach their kernel, so only one that is alone cancels then. */
-#define CANCEL                                                                                     \
-    "p=$(LC_ALL=C timeout 20 bash -c "                                                             \
-    "'exec 3<>\"/dev/tcp/$SLURM_SRUN_COMM_HOST/$SLURM_SRUN_COMM_PORT\"' 2>&1); "                   \
-    "case $?,$SLURM_NTASKS,$p in *refused*|124,1,*|*,1,*[Uu]nreachable*|*,1,*route*) "             \
-    "scancel \"$SLURM_JOB_ID\";; esac; "
-
 static int add_all(struct words *argv, const char *const *word)
 {
     for (; *word; word++)
@@ -80,11 +70,9 @@ static int add_step(struct words *argv, const struct step_plan *plan,
 
 static int add_script(struct words *argv, const struct step_plan *plan, struct err *err)
 {
-    const struct script_spec spec = { .command = plan->command,
-                                      .prefix = plan->prefix,
-                                      .payload = plan->payload,
-                                      .together = true,
-                                      .after = plan->inside ? NULL : CANCEL };
+    const struct script_spec spec = {
+        .command = plan->command, .prefix = plan->prefix, .payload = plan->payload, .together = true
+    };
     struct buf script = BUF_INIT;
     int rc = buf_add_text(&script, PRELUDE) < 0 ? err_set(err, "out of memory")
                                                 : script_line(&script, &spec, err);

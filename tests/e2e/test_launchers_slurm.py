@@ -34,7 +34,7 @@ def test_slurm_makes_a_job_with_one_agent_a_node(launch, idle):
                  arguments=["two words", "it's"])
     agents = one.wait_agents(2)
     assert {tuple(words[:3]) for words in agents.values()} == {("0", "n1", "yes"), ("1", "n2", "yes")}, agents
-    assert all(words[4:] == ["gpus=0,1", "two", "words", "it's", "--sigterm-notice", "5"] for words in agents.values()), agents
+    assert all(words[4:] == ["gpus=0,1", "two", "words", "it's", "--sigterm-notice", "5", "--cancel-job"] for words in agents.values()), agents
     assert one.wait_out(4)[:2] == ["contract 2", "nodes 2"] and sorted(one.out[2:]) == ["node 0 n1", "node 1 n2"]
     assert "cellspan" in idle.queue()[0]
     assert one.end() == 0 and not one.failed(), one.said()

@@ -42,6 +42,7 @@ worker_agent_libagent_a_SOURCES = \
 	worker/agent/relay_program.h worker/agent/relay_program.c \
 	worker/agent/presence.h worker/agent/presence.c \
 	worker/agent/relay_io.c \
+	worker/agent/slurm_job.h worker/agent/slurm_job.c \
 	worker/agent/sent_folder.h worker/agent/sent_folder.c \
 	worker/agent/spawn.c \
 	worker/agent/spawn_process.c \

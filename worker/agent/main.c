@@ -31,6 +31,7 @@
 #include "worker/agent/private.h"
 #include "worker/agent/relay_program.h"
 #include "worker/agent/sent_folder.h"
+#include "worker/agent/slurm_job.h"
 #include "protocol/route.h"
 
 #define LARGE           131072 /* bytes */
@@ -47,6 +48,7 @@ struct program {
     bool has_stdin;         /* it was open when we were started */
     bool told_end;          /* the end of stdin, or of the parent, need not end the agent */
     bool sealed;            /* the secret is sealed with a key of ours */
+    bool cancel_job;        /* see slurm_job.h */
     pid_t parent;           /* the agent ends when this process does; 0: it does not */
     /* owned: the kernel's runtime folder, or on another machine the agent's own; NULL: none */
     char *folder;
@@ -58,7 +60,7 @@ struct program {
 struct agent_line {
     struct agent_args args;
     const char *agent_from, *in, *presence, *relay, *seal, *sigterm;
-    bool help, version, sealed;
+    bool help, version, sealed, cancel_job;
 };
 
 static const struct cmdline_row rows[] = {
@@ -77,6 +79,8 @@ static const struct cmdline_row rows[] = {
     { "sigterm-notice", "SECONDS",
       "SIGTERM is a notice that this node will be gone then, and does not end the agent",
       offsetof(struct agent_line, sigterm) },
+    { "cancel-job", NULL, "at its end, cancel Slurm's job if the job's srun is gone",
+      offsetof(struct agent_line, cancel_job) },
     { "sealed", NULL,
       "print a key, with which the engine seals the secret: CELLSPAN_SEALED on stdin",
       offsetof(struct agent_line, sealed) },
@@ -96,7 +100,7 @@ static void print_help(void)
     puts(
         "usage: cellspan-agent --connect ENDPOINT[,ENDPOINT...] [--node NAME] [--python PATH] [--cwd DIR]\n"
         "                      [--agent-from NAME[,NAME...]] [--stdin none|end] [--sealed]\n"
-        "                      [--sigterm-notice SECONDS]\n"
+        "                      [--sigterm-notice SECONDS] [--cancel-job]\n"
         "       cellspan-agent --seal KEY\n"
         "       cellspan-agent --relay FOLDER\n"
         "       cellspan-agent --presence FOLDER\n\n"
@@ -148,6 +152,7 @@ static int read_args(int argc, char **argv, struct program *h, struct agent_args
     h->no_stdin = line.in && strcmp(line.in, "none") == 0;
     h->told_end = line.in && strcmp(line.in, "end") == 0;
     h->sealed = line.sealed;
+    h->cancel_job = line.cancel_job;
     if (rc == 0 && line.help)
         print_help();
     else if (rc == 0 && line.version)
@@ -438,6 +443,8 @@ int main(int argc, char **argv)
             (void)!runtime_dir_remove(h.folder, &err);
             release_folder(&h);
         }
+        if (rc == 1 && h.cancel_job)
+            slurm_job_cancel();
         if (rc == 1)
             return status;
         if (rc < 0)

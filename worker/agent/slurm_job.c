@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "worker/agent/slurm_job.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/process.h"
+
+#define LIMIT_MS 20000
+
+/* 0: somebody listens there; else the errno. */
+static int try_connect(const struct addrinfo *to)
+{
+    const int fd = socket(to->ai_family, to->ai_socktype, to->ai_protocol);
+    struct pollfd ready = { .fd = fd, .events = POLLOUT };
+    int why = 0;
+    socklen_t size = sizeof why;
+
+    if (fd < 0)
+        return errno;
+    if (fd_nonblock(fd, true) < 0 ||
+        (connect(fd, to->ai_addr, to->ai_addrlen) < 0 && errno != EINPROGRESS))
+        why = errno;
+    else if (poll(&ready, 1, LIMIT_MS) <= 0)
+        why = ETIMEDOUT;
+    else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &size) < 0)
+        why = errno;
+    close(fd);
+    return why;
+}
+
+/* Slurm gives each task the address at which srun takes its tasks' ends. If its machine can't be
+ * reached, agents on other nodes may still have their kernel: then only one that is alone knows
+ * that nobody is left. */
+static bool is_srun_gone(void)
+{
+    const char *host = getenv("SLURM_SRUN_COMM_HOST"), *port = getenv("SLURM_SRUN_COMM_PORT"),
+               *tasks = getenv("SLURM_NTASKS");
+    const struct addrinfo hints = { .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
+                                    .ai_socktype = SOCK_STREAM };
+    struct addrinfo *to;
+    int why;
+
+    if (!host || !port || getaddrinfo(host, port, &hints, &to) != 0)
+        return false;
+    why = try_connect(to);
+    freeaddrinfo(to);
+    return why == ECONNREFUSED ||
+           ((why == ETIMEDOUT || why == EHOSTUNREACH || why == ENETUNREACH) && tasks &&
+            strcmp(tasks, "1") == 0);
+}
+
+void slurm_job_cancel(void)
+{
+    const char *job = getenv("SLURM_JOB_ID");
+    sigset_t none;
+
+    if (!job || !is_srun_gone())
+        return;
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)execlp("scancel", "scancel", job, (char *)NULL);
+}
