@@ -126,16 +126,19 @@ def of_wheel(path):
 def places():
     """Where this Python's packages are. (Without the module site, as here, sys.path has none of them.)"""
     import site
+    import sysconfig
 
     prefix = os.path.dirname(os.path.dirname(os.path.abspath(sys.executable)))
     try:
         with open(os.path.join(prefix, "pyvenv.cfg"), encoding="utf-8") as file:
             shared = re.search(r"(?mi)^include-system-site-packages\s*=\s*true", file.read())
-        prefixes, users = [prefix] + [sys.base_prefix] * bool(shared), bool(shared)
+        # Debian's site takes this for no environment, since it has not begun, and names other folders.
+        of_environment = [sysconfig.get_path(kind, "posix_prefix", {"base": prefix, "platbase": prefix}) for kind in ("purelib", "platlib")]
+        prefixes, users = [sys.base_prefix] * bool(shared), bool(shared)
     except OSError:
-        prefixes, users = [sys.prefix], True
+        of_environment, prefixes, users = [], [sys.prefix], True
     own = [site.getusersitepackages()] if users and not os.environ.get("PYTHONNOUSERSITE") else []
-    return [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path] + own + site.getsitepackages(prefixes)
+    return [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path] + own + list(dict.fromkeys(of_environment)) + site.getsitepackages(prefixes)
 
 
 def closure(paths):
