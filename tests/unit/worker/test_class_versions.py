@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import enum
 import importlib
 import os
 import sys
@@ -14,6 +16,7 @@ OLD = "class C:\n    count = 0\n    v = 1\n    def __init__(self):\n        C.co
 NEW = "# a new line\nclass C:\n    count = 0\n    v = 2\n    def __init__(self):\n        C.count += 1\n    def area(self):\n        return 2\n"
 LINE = "cellspan: q: the class {0}.C is not the same at home and on ranks ({1}): {2} imported an older {0}. importlib.reload({0}) {3} loads it again\n"
 HOME, RANKS = class_versions.HOME, class_versions.RANKS
+BY_NAME = enum.Enum("E", "A").A.__reduce_ex__(2)[0] is getattr  # as the first releases of Python 3.11 pickle a member; others by its value
 
 
 @pytest.fixture
@@ -147,7 +150,7 @@ def test_each_variable_with_a_member_of_another_enum_is_told(module, be, capsys)
     be(HOME, older=True)
     module("import enum\nclass C(enum.Enum):\n    GREEN = 1\n    RED = 2\n")
     for name in ("q", "q", "back"):
-        assert vars_bundle.unpack_bytes(data[name])[name].name == "GREEN"
+        assert vars_bundle.unpack_bytes(data[name])[name].name == ("RED" if BY_NAME else "GREEN")
     assert [line.split(": ")[1] for line in capsys.readouterr().err.splitlines()] == ["q", "back"]
 
 
@@ -257,7 +260,7 @@ def test_a_value_that_cannot_be_loaded_because_of_it(module, be, capsys):
     data = packed(module("import enum\nclass C(enum.Enum):\n    A = 1\n").C.A)
     module("import enum\nclass C(enum.Enum):\n    A = 2\n")
     be(HOME)
-    with pytest.raises(vars_bundle.LoadError, match="1 is not a valid C"):
+    with contextlib.nullcontext() if BY_NAME else pytest.raises(vars_bundle.LoadError, match="1 is not a valid C"):
         vars_bundle.unpack_bytes(data, label="q")
     assert "q: the class versioned_kl.C is not the same at home and on ranks (A): ranks have imported an older" in capsys.readouterr().err
 
@@ -325,7 +328,7 @@ def test_a_module_that_is_loaded_again_changes_no_value(module):
     ns["m"].n = 7
     ns["q"]["m"].append(1)
     ns["c"] = found.C.RED
-    assert of.changed(list(ns)) == {"c": "changed", "m": "changed", "q": "changed", "inner": "same", "f": "same"}
+    assert of.changed(list(ns)) == {"c": "same" if BY_NAME else "changed", "m": "changed", "q": "changed", "inner": "same", "f": "same"}
 
 
 EXTENDED = """

@@ -213,7 +213,8 @@ def test_what_home_does_not_have_is_asked_for_once_by_node_and_cell(code, make, 
                 importlib.import_module("qoptional")
         child = "import sys\nfor _ in range(2):\n    try:\n        import qoptional\n    except ImportError:\n        print('none')"
         assert python(child) == "none\nnone"
-        assert home.asked == [("tree", {"name": "qoptional"})]
+        # Debian's Python looks for one of its own when it begins.
+        assert [one for one in home.asked if one[1]["name"] != "apport_python_hook"] == [("tree", {"name": "qoptional"})]
     home.files[ROOT + "/qoptional.py"] = "a = 5\n"
     code.before_cell(3)
     assert importlib.import_module("qoptional").a == 5 and python("import qoptional; print(qoptional.a)") == "5"

@@ -194,7 +194,7 @@ LATER = {
     "a member that is a list": ("class E(list, enum.Enum):\n    A = [1, 2]", "E.A[:] = [3]", "list(E.A), E.A.value"),
     "a member that is a deque": ("import collections\nclass E(collections.deque, enum.Enum):\n    A = [1, 2, 3], 2", "E.A.append(4)", "list(E.A), E.A.maxlen, E.A.value"),
     "a member that is a dict in order": ("import collections\nclass E(collections.OrderedDict, enum.Enum):\n    A = {'b': 1, 'a': 2}", "E.A.move_to_end('b')\nE.A['c'] = 1", "list(E.A.items())"),
-    "a member that is an object of the user's": ("class Box:\n    def __init__(self, v):\n        self.v = v\nclass E(Box, enum.Enum):\n    A = 1", "E.A.v = 5", "E.A.v, E(1)"),
+    "a member that is an object of the user's": ("class Box:\n    def __init__(self, v):\n        self.v = v\nclass E(Box, enum.Enum):\n    A = 1", "E.A.v = 5", "E.A.v, E(E.A.value) is E.A"),
     "members that hold members": ("class E(dict, enum.Enum):\n    A = {'next': None}\n    B = {}\nE.A.value['next'] = E.B", "E.A['next'], E.B.value['back'], E.B['all'] = E.B, E.A, E",
                                   "E.A['next'] is E.B, E.A.value['next'] is E.B, E.B.value['back'] is E.A, E.B['all'] is E"),
     "another value": ("class E(enum.Enum):\n    A = 1\n    B = 2\n    ALSO = 1", "E.A._value_ = 5", "E.A.value, E(1), E(2), E.ALSO"),
