@@ -139,7 +139,7 @@ const struct setting_row setting_rows[N_SETTINGS] = {
                            "what becomes of ranks that have kept GPUs for that long: they end, are parked in the machine's memory, or keep them",
                            .standard = "end", .kind = SETTING_CHOICE,
                            /* enum gpu_idle, in its order */
-                           .words = { "end", "park", "keep", "park-or-keep" } },
+                           .words = { "end", "park", "park-or-keep", "keep" }, .ordered = true },
     [SETTING_GPU_QUOTA] = { "CELLSPAN_GPU_QUOTA",
                             "how many GPUs of a machine all notebooks of one user may hold together; off: any number",
                             .standard = "off", .kind = SETTING_NUMBER, .least = 1, .most = 4096,
@@ -284,7 +284,7 @@ bool setting_has_order(enum setting which)
     const struct setting_row *const row = &setting_rows[which];
 
     return row->kind == SETTING_SECONDS || row->kind == SETTING_BYTES ||
-           (row->kind == SETTING_NUMBER && row->most > 0);
+           (row->kind == SETTING_NUMBER && row->most > 0) || row->ordered;
 }
 
 /* Seconds, or a number of which the smallest counts, that stand for no limit are more than any. */
@@ -378,9 +378,20 @@ uint64_t setting_value(enum setting which)
 
 /* ---- what idle ranks do ---- */
 
-/* Parking frees GPUs for others, but nobody else gets those of an allocation. Where the site says
- * how long idle ranks may have GPUs, they can't be kept: also not in an allocation, for anybody can
- * set the variables that tell of one. */
+/* Does the site let idle ranks keep their GPUs? Not if it says how long they may have them, or what
+ * they do instead. */
+static bool may_be_kept(void)
+{
+    char name[SETTING_MAXIMUM];
+    const char *most = getenv(setting_maximum(SETTING_GPU_IDLE, name));
+
+    return !setting_most(SETTING_GPU_IDLE_RELEASE) &&
+           !(most && *most && setting_exceeds(SETTING_GPU_IDLE, "keep", most));
+}
+
+/* Parking frees GPUs for others, but nobody else gets those of an allocation. Where they can't be
+ * kept, they are not in an allocation either, for anybody can set the variables that tell of one.
+ */
 enum gpu_idle setting_gpu_idle(void)
 {
     const bool allocated = getenv("SLURM_JOB_ID") || getenv("KUBERNETES_SERVICE_HOST");
@@ -388,10 +399,10 @@ enum gpu_idle setting_gpu_idle(void)
 
     if (allocated && (wanted == GPU_IDLE_PARK || wanted == GPU_IDLE_PARK_OR_KEEP))
         wanted = GPU_IDLE_KEEP;
-    if (setting_most(SETTING_GPU_IDLE_RELEASE))
-        return wanted == GPU_IDLE_KEEP           ? GPU_IDLE_END
-               : wanted == GPU_IDLE_PARK_OR_KEEP ? GPU_IDLE_PARK
-                                                 : wanted;
+    if (wanted == GPU_IDLE_KEEP && !may_be_kept())
+        return GPU_IDLE_END;
+    if (wanted == GPU_IDLE_PARK_OR_KEEP && setting_most(SETTING_GPU_IDLE_RELEASE))
+        return GPU_IDLE_PARK;
     return wanted;
 }
 

@@ -68,7 +68,7 @@ enum install { INSTALL_AUTO, INSTALL_NEVER };
 enum relay { RELAY_AUTO, RELAY_NEVER };
 
 /* The words of SETTING_GPU_IDLE, in their order. */
-enum gpu_idle { GPU_IDLE_END, GPU_IDLE_PARK, GPU_IDLE_KEEP, GPU_IDLE_PARK_OR_KEEP };
+enum gpu_idle { GPU_IDLE_END, GPU_IDLE_PARK, GPU_IDLE_PARK_OR_KEEP, GPU_IDLE_KEEP };
 
 struct setting_row {
     const char *name;
@@ -82,6 +82,7 @@ struct setting_row {
     /* A project's file may set it: it neither runs nor reaches anything, and is read by nobody who
      * would. Whoever clones a repository has not agreed to more. */
     bool project;
+    bool ordered;  /* a later word is more than an earlier one, so there may be a maximum */
     bool smallest; /* of all values that are stated, in files and in the environment, the smallest
                     * counts */
 };

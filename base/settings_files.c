@@ -286,8 +286,9 @@ static int read_setting(const struct settings_reading *r, enum setting which, co
     if (r->file == FILE_OF_PROJECT && !setting_rows[which].project)
         return refuse(r, which, d->lineno, key);
     if (r->maxima && !setting_has_order(which))
-        return mistake(r, d->lineno, key,
-                       "only durations, sizes and numbers of ranks or GPUs have a maximum");
+        return mistake(
+            r, d->lineno, key,
+            "only durations, sizes, gpu_idle and numbers of ranks or GPUs have a maximum");
     if (!has_type(which, d) || !*text || setting_check(which, text) < 0)
         return wrong_value(r, which, d, key, text);
     if (!r->maxima && setting_rows[which].smallest)

@@ -25,7 +25,7 @@ class Cards:
         self.pids = []
         self.present()
 
-    def present(self, *facts, mib=1000):
+    def present(self, *facts, mib=100):
         """Each rank has so many MiB on its GPU, and the driver does what the facts say."""
         self.machine.set("count 2", "memory 0 0", "memory 1 0", *("process %d %d %d" % (k, pid, mib) for k, pid in enumerate(self.pids)), *facts)
 
@@ -54,7 +54,7 @@ def book(cards, fresh, doubles):  # noqa: F811
     return make
 
 
-def use(nb, cards, *facts, mib=1000):
+def use(nb, cards, *facts, mib=100):
     """Two ranks that have x, each on its GPU. Gives the cell, below which what becomes of them is shown."""
     cards.pids = values(nb.ok("%%distribute -n 2 --gather\nimport os\nx = int(os.environ['RANK']) + 40\nos.getpid()"))
     cell = nb.start("%%distribute\npass")
@@ -164,9 +164,9 @@ def test_gpus_without_room_lose_nothing(book, cards):
 
 
 @pytest.mark.parametrize(("facts", "mib", "why"), [
-    (["fail cuCheckpointProcessLock 600"], 1000, "rank 0: it could not be locked: CUDA error 600"),
-    (["fail cuCheckpointProcessCheckpoint 801"], 1000, "rank 0: its GPU memory could not be moved: CUDA error 801"),
-    (["fail cuInit 100"], 1000, "no CUDA-capable device is detected"),
+    (["fail cuCheckpointProcessLock 600"], 100, "rank 0: it could not be locked: CUDA error 600"),
+    (["fail cuCheckpointProcessCheckpoint 801"], 100, "rank 0: its GPU memory could not be moved: CUDA error 801"),
+    (["fail cuInit 100"], 100, "no CUDA-capable device is detected"),
     ([], 10**8, "GiB of memory, and "),
 ], ids=["lock", "checkpoint", "driver", "memory"])
 def test_ranks_that_can_not_leave_end_or_stay(book, cards, facts, mib, why):

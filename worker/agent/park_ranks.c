@@ -73,7 +73,7 @@ void park_ranks(struct agent *a, const struct span *m, struct slice workers)
         free(q);
         fail(a, m);
     } else {
-        const uint64_t room = how & PARK_BACK ? 0 : memory_limit_free(&of);
+        const uint64_t room = how & PARK_BACK ? 0 : memory_limit_parking(&of);
         const char *limit = strcmp(of, "memory") == 0 ? "this machine" : of;
 
         *q = (struct park_request){ a, m->cell, how };

@@ -164,6 +164,14 @@ static void memory_that_is_left(void)
            file_number(slice_text("99999999999999999999999"), UINT64_MAX) > UINT64_MAX / 20,
        "a control group's");
     ok(memory_limit_free(&why) > 0 && why, "here: %s", why);
+    {
+        char info[4096];
+        const struct slice here = file_start("/proc/meminfo", info, sizeof info);
+        const uint64_t all = file_number_of(here, "MemTotal", 0) * 1024;
+        const uint64_t now = file_number_of(here, "MemAvailable", 0) * 1024;
+
+        ok(memory_limit_parking(&why) < now - all / 20, "parked ranks leave more of it free");
+    }
 }
 
 static void a_worker_from_start_to_end(void)

@@ -271,7 +271,7 @@ static void nothing_exceeds_the_maximum(void)
     remove_all();
     says(
         "[maximum]\nmerge = \"raw\"\nresme = 3\n", NULL, NULL,
-        "site.toml:2: maximum.merge: only durations, sizes and numbers of ranks or GPUs have a maximum\n"
+        "site.toml:2: maximum.merge: only durations, sizes, gpu_idle and numbers of ranks or GPUs have a maximum\n"
         "site.toml:3: maximum.resme: there is no such setting; did you mean resume?\n",
         "a maximum of what has none");
     remove_all();
@@ -299,6 +299,19 @@ static void nothing_exceeds_the_maximum(void)
     says("[maximum]\ngpu_idle_release = \"1h\"\n", NULL, NULL, "", "elsewhere");
     is_int((int64_t)setting_value(SETTING_GPU_IDLE_RELEASE), 3600 * (int64_t)NS_PER_S,
            "the default is never, which is more");
+    remove_all();
+    says("[maximum]\ngpu_idle = \"end\"\n", "gpu_idle = \"park\"\n", NULL, "", "no parking");
+    is_int((int64_t)setting_value(SETTING_GPU_IDLE), GPU_IDLE_END, "which frees no GPUs then");
+    is_int(setting_gpu_idle(), GPU_IDLE_END, "nor keeps them");
+    remove_all();
+    says("[maximum]\ngpu_idle = \"park\"\n", "gpu_idle = \"keep\"\n", NULL, "", "at most parked");
+    is_int(setting_gpu_idle(), GPU_IDLE_PARK, "they don't keep their GPUs");
+    setenv("SLURM_JOB_ID", "1", 1);
+    is_int(setting_gpu_idle(), GPU_IDLE_END, "nor in an allocation");
+    unsetenv("SLURM_JOB_ID");
+    remove_all();
+    says("[maximum]\ngpu_idle = \"park-or-keep\"\n", NULL, NULL, "", "the default is less");
+    is_int(setting_gpu_idle(), GPU_IDLE_END, "they end");
     remove_all();
     says("maximum = 3\n", NULL, NULL, "site.toml:1: maximum: a table is wanted: [maximum]\n",
          "no table");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* memory_limit.c - computes how many bytes blobs may still take on this node (declared in
- * transfer_io.h). */
+/* memory_limit.c - computes how many bytes blobs, or parked ranks, may still take on this node
+ * (declared in transfer_io.h). */
 #include "worker/agent/blobs/transfer_io.h"
 
 #include <stdbool.h>
@@ -10,7 +10,8 @@
 #include "base/process.h"
 #include "worker/agent/processes/death_cause.h"
 
-#define RESERVE (UINT64_C(64) << 20) /* bytes that stay free for other programs */
+#define RESERVE        (UINT64_C(64) << 20) /* bytes that stay free for other programs */
+#define PARKING_SPARES 10 /* 1/10 of the machine's memory stays free when ranks are parked */
 /* without a limit, cgroup v1 shows a number above this one */
 #define NO_LIMIT (UINT64_C(1) << 60)
 
@@ -69,12 +70,21 @@ static uint64_t groups_free(void)
     return least;
 }
 
-uint64_t memory_limit_free(const char **why)
+/* What the machine has left, if a part of its memory, 1/nth, stays free. n = 0: none does. */
+static uint64_t machine_free(uint64_t n)
 {
     char text[4096];
-    const uint64_t kib = file_number_of(file_start("/proc/meminfo", text, sizeof text),
-                                        "MemAvailable", UINT64_MAX);
-    const uint64_t machine = kib == UINT64_MAX ? kib : kib * 1024;
+    const struct slice info = file_start("/proc/meminfo", text, sizeof text);
+    const uint64_t kib = file_number_of(info, "MemAvailable", UINT64_MAX);
+    const uint64_t spared = n ? file_number_of(info, "MemTotal", 0) / n : 0;
+
+    if (kib == UINT64_MAX)
+        return kib;
+    return kib > spared ? (kib - spared) * 1024 : 0;
+}
+
+static uint64_t least_of(uint64_t machine, const char **why)
+{
     const uint64_t group = groups_free();
     const uint64_t least = group < machine ? group : machine;
 
@@ -82,4 +92,14 @@ uint64_t memory_limit_free(const char **why)
     if (least == UINT64_MAX)
         return least;
     return least > RESERVE ? least - RESERVE : 0;
+}
+
+uint64_t memory_limit_free(const char **why)
+{
+    return least_of(machine_free(0), why);
+}
+
+uint64_t memory_limit_parking(const char **why)
+{
+    return least_of(machine_free(PARKING_SPARES), why);
 }

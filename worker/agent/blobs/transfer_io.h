@@ -51,5 +51,8 @@ void transfer_io_unlinked(struct transfer_io *t, uint32_t node, const char *why)
 /* *why: names the limit for the user: "memory" or "the memory limit of its control group"; a
  * constant. UINT64_MAX: no limit is known. */
 uint64_t memory_limit_free(const char **why);
+/* The same for what ranks have on GPUs: a tenth of the machine's memory stays free, too, so that
+ * others can work. */
+uint64_t memory_limit_parking(const char **why);
 
 #endif
