@@ -21,7 +21,7 @@ class Odd:
     def __init__(self, a):
         self.a = a
     def __getstate__(self):
-        return {"a": self.a, "odd": os.urandom(8)}
+        return {"a": self.a, "odd": os.urandom(int(os.environ.get("ODD", 8)))}
 """
 
 
@@ -114,3 +114,34 @@ def test_a_name_that_was_deleted_was_shared_with_nobody(nb):
     before = rows(nb, "a, b")
     nb.run("del b\na[0] = a[0].copy()")
     assert rows(nb, "a") == {"a": before["a"]}
+
+
+def test_a_value_whose_pickle_differed_for_a_time_has_not_changed(nb, monkeypatch):
+    monkeypatch.setenv("ODD", "0")
+    nb.run("a = numpy.zeros(1000); b = Odd(a); c = [a]")
+    before = rows(nb, "a, b, c")
+    for odd in (8, 0, 8):
+        monkeypatch.setenv("ODD", str(odd))
+        assert rows(nb, "a, b, c") == before
+    nb.run("c[0] = a.copy()")
+    after = rows(nb, "a, b, c")
+    assert {name for name in "abc" if after[name] != before[name]} == {"c"}
+    monkeypatch.setenv("ODD", "0")
+    assert rows(nb, "a, b, c") == after
+
+
+def test_what_names_of_very_many_arrays_share_is_not_looked_at(nb):
+    nb.run("a = [numpy.zeros(512) for _ in range(3000)]; b = list(a); c = [a[0], a[1]]; d = a[0]")
+    before = rows(nb, "a, b, c, d")
+    nb.run("a[0] = a[0].copy()")
+    assert rows(nb, "a, b, c, d") == before
+    nb.run("c[1] = c[1].copy()")
+    assert rows(nb, "a, b, c, d") == before
+    nb.run("c[0] = c[0].copy()")
+    after = rows(nb, "a, b, c, d")
+    assert {name for name in "abcd" if after[name] != before[name]} == {"c"}
+    nb.run("a[:] = a[:3]; b[:] = a")
+    rows(nb, "a, b")
+    nb.run("b[0] = a[0].copy()")
+    before, after = after, rows(nb, "a, b")
+    assert after["a"] != before["a"] and rows(nb, "a, b") == after

@@ -11,6 +11,8 @@ from __future__ import annotations
 from .call_buffers import EACH_TIME
 from .fingerprints import UNSURE
 
+MANY = 2000  # arrays of one name; which of more are shared is not looked at
+
 
 def ties(seen):
     """[[name, ...], ...]: groups of the names in {name: Known} that share memory."""
@@ -54,7 +56,8 @@ def drop(partners, seen, wanted, before, named):
 class Shares:
     """Which arrays each name shared with others when its version began. Their content tells nothing of that: `target.weight = net.weight` ties
     two models, and a copy unties them, also if the weights are equal. So a name gets a new version, as of a change in place, if one of its
-    arrays is another object than before, and other names share that one than shared the old one.
+    arrays is another object than before, and other names share that one than shared the old one. Not those of MANY arrays, as a data set in a
+    list: ranks could not tell within their time whether they have changed all of them, and that would be a conflict.
 
     known: {name: Known} of all names; versions: an iterator of new ones."""
 
@@ -83,8 +86,14 @@ class Shares:
         return list(more)
 
     def _has_moved(self, name, known):
+        if len(known.arrays) > MANY:
+            return False
         known.forget_dead(again=False)
         return self._places.get(name, None if name in self._pairs else {}) != known.arrays
+
+    def _counts(self, name, seen):
+        """May another name share what this one has?"""
+        return (name in seen or self._is_sent(name)) and name in self._known and len(self._known[name].arrays) <= MANY
 
     def _is_sent(self, name):
         return name in self._known and name in self._user_ns and self._known[name].via is not None
@@ -93,15 +102,16 @@ class Shares:
         """{address: [(name, place), ...]} of those of these arrays that names have."""
         found = {}
         for name, known in self._known.items():
-            if (name in seen or self._is_sent(name)) and _shares(known, arrays):
+            if self._counts(name, seen) and _shares(known, arrays):
                 for address in known.arrays.keys() & arrays:
                     found.setdefault(address, []).append((name, known.arrays[address]))
         return found
 
     def _look_at(self, name, known, seen, holders):
         pairs = {(place, other, there) for address, place in known.arrays.items() for other, there in holders.get(address, ()) if other != name}
-        before = {pair for pair in self._pairs.get(name, ()) if pair[1] in seen or self._is_sent(pair[1])}
-        if name in self._places and pairs != before and UNSURE not in known.arrays.values():
+        before = {pair for pair in self._pairs.get(name, ()) if self._counts(pair[1], seen)}
+        unsure = {other for place, other, there in pairs | before if UNSURE in (place, there)}
+        if name in self._places and any(pair[1] not in unsure for pair in pairs ^ before) and UNSURE not in known.arrays.values():
             known.version = next(self._versions)
         self._note(name, pairs, dict(known.arrays))
 
