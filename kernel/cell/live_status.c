@@ -225,6 +225,28 @@ static bool some_are_up(const struct cell *c, bool *all)
     return some;
 }
 
+/* A slow call of the driver keeps all that ask it waiting. */
+static bool awaits_driver(const struct cell *c, char *text, size_t size)
+{
+    const struct group *g = c->nb->group;
+    struct ranks moved = RANKS_INIT;
+    struct buf who = BUF_INIT;
+    int rc = 0;
+
+    if (c->engine.waits || !c->prep.wants_gpus || !node_gpus_wait(c))
+        return false;
+    for (unsigned k = 0; rc == 0 && k < g->size; k++)
+        if (parking_moves(g->rank[k].parking))
+            rc = ranks_add(&moved, k);
+    if (rc == 0 && ranks_count(&moved) && ranks_format_words(&moved, &who) == 0)
+        snprintf(text, size, "waiting for the GPU driver, which moves %s", who.p);
+    else
+        snprintf(text, size, "waiting for the GPU driver");
+    ranks_release(&moved);
+    buf_release(&who);
+    return true;
+}
+
 /* What is done before ranks run the cell. The first ranks are forked when their zygote has imported
  * what they share. */
 static void describe_preparation(const struct cell *c, char *text, size_t size,
@@ -232,7 +254,7 @@ static void describe_preparation(const struct cell *c, char *text, size_t size,
 {
     bool all;
 
-    if (gpu_wait_describe(c, text, size)) {
+    if (gpu_wait_describe(c, text, size) || awaits_driver(c, text, size)) {
         s->doing = text;
         return;
     }

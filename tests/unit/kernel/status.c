@@ -258,6 +258,20 @@ static void starting_shows(struct world *w, uint32_t first, const char *up)
     ok(logged(w, up) && logged(w, "max="), "which ranks are up, also as a bar");
 }
 
+static void a_driver_that_does_not_answer_is_named(void)
+{
+    struct clock clock;
+    struct world w;
+
+    home_open(&w, &clock);
+    w.silent = true;
+    run(&w, "%%distribute -n 2\nx");
+    pass(&w, 2 * NS_PER_S);
+    ok(logged(&w, "waiting for the GPU driver (0:02)"),
+       "the status says that GPUs are not known yet");
+    world_close(&w);
+}
+
 static void a_cell_whose_ranks_start_says_so(void)
 {
     struct clock clock;
@@ -531,6 +545,7 @@ int main(void)
     what_has_come_to_some_nodes_counts();
     a_push_shows_what_it_sends();
     without_gpus_nobody_is_asked_again();
+    a_driver_that_does_not_answer_is_named();
     a_cell_whose_ranks_start_says_so();
     the_status_of_a_start_is_not_kept(false);
     the_status_of_a_start_is_not_kept(true);
