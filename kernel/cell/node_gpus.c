@@ -39,6 +39,7 @@ static void note_queue(struct group_node *node, const json_t *queue)
     const size_t at = strlen(node->held);
 
     node->wait.ahead = (unsigned)json_integer_value(json_object_get(queue, "ahead"));
+    snprintf(node->stuck, sizeof node->stuck, "%s", text_field(queue, "stuck"));
     if (why[0])
         snprintf(node->held + at, sizeof node->held - at, "%s%s", at ? "; " : "", why);
 }
@@ -164,7 +165,7 @@ static int ask_gpus(struct cell *c)
         if (node->lost || node->asked || (node->known && node->gpus_all == 0))
             continue;
         node->asked = true;
-        q.v[F_GPUS_WAIT].u64 = node->wait.wants;
+        q.v[F_GPUS_WAIT].u64 = node->wait.wants ? node->wait.more : 0;
         if (cell_send_node(c, node->number, &q) < 0) {
             node->asked = false;
             return -1;
@@ -355,9 +356,10 @@ static void time_is_over(struct cell *c)
 
 /* ---- what is wanted ---- */
 
-/* How many GPUs the cell's ranks want; *held: how many living ranks have of them. */
+/* How many GPUs the cell's ranks want; *held: how many living ranks have of them; *freed: how many
+ * the ranks free that a fresh start ends. */
 static unsigned count_wanted(const struct cell *c, const struct place_node *node, unsigned each,
-                             unsigned *held)
+                             unsigned *held, unsigned *freed)
 {
     const struct place_want want = node_gpus_want(c);
     const struct group *g = c->nb->group;
@@ -367,9 +369,11 @@ static unsigned count_wanted(const struct cell *c, const struct place_node *node
         world = place_world_of_gpus(node, 1, &want);
     if (!world)
         world = 1;
-    for (unsigned k = 0; !c->plan.fresh && k < g->size; k++)
+    for (unsigned k = 0; k < g->size; k++)
         alive += rank_alive(&g->rank[k]);
-    *held = (alive < world ? alive : world) * each;
+    /* several ranks that share may have one together */
+    *freed = c->plan.fresh && !g->want.share ? alive * g->gpus : 0;
+    *held = c->plan.fresh ? 0 : (alive < world ? alive : world) * each;
     return world > UINT16_MAX / each ? UINT16_MAX : world * each;
 }
 
@@ -388,7 +392,7 @@ static bool refuse(struct cell *c, const struct node_gpus *p, unsigned each)
 }
 
 /* The agent has answered, and there are too few. */
-static void go_on(struct cell *c, struct group_node *node, unsigned wants)
+static void go_on(struct cell *c, struct group_node *node, unsigned wants, unsigned freed)
 {
     struct gpu_wait *w = &node->wait;
     const uint64_t now = notebook_now(c->nb);
@@ -396,9 +400,19 @@ static void go_on(struct cell *c, struct group_node *node, unsigned wants)
     if (!awaited(c)) { /* get in the queue at once */
         *w = (struct gpu_wait){ .cell = c->id, .until_ns = now + c->plan.wait_ns, .next_ns = now };
         w->wants = wants;
+        w->more = freed < wants ? wants - freed : 1;
+        return;
+    }
+    if (node->stuck[0]) {
+        cell_fail(
+            c, "UsageError",
+            "--wait: %s, who comes first, waits for GPUs that this notebook's ranks keep, and "
+            "they would wait for him: `%%ranks stop` ends them and frees these GPUs",
+            node->stuck);
         return;
     }
     w->wants = wants;
+    w->more = freed < wants ? wants - freed : 1;
     if (w->next_ns == NEVER)
         w->next_ns = now + EVERY_NS;
     note(c);
@@ -408,7 +422,7 @@ bool gpu_wait_stays(struct cell *c)
 {
     const struct place_want want = node_gpus_want(c);
     struct node_gpus p = { NULL, 0 };
-    unsigned each, wanted, held;
+    unsigned each, wanted, held, freed;
     bool stays = false;
 
     if (!c->plan.wait_ns || !group_shares_gpus(c->nb->group) || want.share || want.no_gpu)
@@ -421,11 +435,11 @@ bool gpu_wait_stays(struct cell *c)
     if (p.n && refuse(c, &p, each)) {
         stays = true;
     } else if (p.n) {
-        wanted = count_wanted(c, &p.node[0], each, &held);
+        wanted = count_wanted(c, &p.node[0], each, &held, &freed);
         /* what the machine hasn't got at all is an error now */
         stays = wanted > p.node[0].gpus && wanted <= p.node[0].gpus_all;
         if (stays)
-            go_on(c, machine(c), wanted - held);
+            go_on(c, machine(c), wanted - held, freed);
     }
     free(p.node);
     return stays || c->bad;

@@ -49,6 +49,7 @@ struct asked {
 struct gpu_wait {
     uint64_t cell;  /* its number */
     unsigned wants; /* GPUs; 0: nobody waits */
+    unsigned more;  /* of them those that fresh ranks don't get from the old ones */
     unsigned ahead; /* notebooks that wait, too, and come first */
     uint64_t until_ns;
     uint64_t next_ns; /* when to ask again; NEVER: the answer is awaited */
@@ -65,6 +66,7 @@ struct group_node {
     unsigned gpus, gpus_all; /* GPUs that nobody else holds; all GPUs */
     char held[400]; /* "held: GPU 1 by alice (pid 7, since 14:02)"; or why it has no GPUs; or "" */
     struct gpu_wait wait;
+    char stuck[200]; /* who comes first, and waits for GPUs that living ranks keep; or "" */
     char quota[600]; /* why ranks may not have all that nobody holds; "" if they may */
 };
 

@@ -147,6 +147,19 @@ def test_a_dead_or_interrupted_waiter_is_in_nobodys_way(book, gpus):  # noqa: F8
     assert gone.ok(SIZE % "-n 2").value == "'2'", "who has left the queue is as before"
 
 
+def test_cells_that_keep_gpus_do_not_wait_for_each_other(book):  # noqa: F811
+    one, two, three = book(), book(), book()
+    one.ok("%%distribute -n 2\n1")
+    two.ok("%%distribute -n 1\n1")
+    cell = one.start(SIZE % "-n 4 --wait 10min")
+    waiting(one, cell, "waits for 2 GPUs: 1st in the queue")
+    text = refused(two.run(SIZE % "-n 4 --wait 10min"), "who comes first, waits for GPUs that this notebook's ranks keep", "(pid ")
+    assert "`%ranks stop` ends them" in text, text
+    two.ok("%ranks stop")
+    one.wait(cell).assert_ok()
+    assert cell.value == "'4'"
+
+
 def test_a_stopped_waiter_is_in_nobodys_way(book):  # noqa: F811
     holder, stopped, other = book(), book(), book()
     holder.ok("%%distribute -n 3\n1")

@@ -31,13 +31,14 @@ static _Noreturn void wait_for(const char *wants)
     struct err err = { "" };
 
     stage_is_up(add(&both, A) == 0 && add(&both, B) == 0 &&
-                turn_open(lease_folder(&err), (unsigned)atoi(wants), &both, &err));
+                turn_open(lease_folder(&err), (struct turn_needs){ (unsigned)atoi(wants), 0 },
+                          &both, &err));
 }
 
 static struct gpu_turn *enter(int folder, unsigned wants, const struct gpus *gpus)
 {
     struct err err = { "" };
-    struct gpu_turn *t = turn_open(folder, wants, gpus, &err);
+    struct gpu_turn *t = turn_open(folder, (struct turn_needs){ wants, 0 }, gpus, &err);
 
     ok(t != NULL, "it waits for %u: %s", wants, err.text);
     return t;
@@ -78,9 +79,10 @@ static void who_comes_first_is_served_first(int folder)
     three = enter(folder, 2, &only_b);
     is_ahead(three, folder, &only_b, 2, 2, "the third one, who shares one GPU with them");
     is_ahead(one, folder, &both, 0, 0, "nobody who came later is before the first one");
-    ok(turn_keep(one, folder, 0, &err) == 0, "whom his quota keeps off");
+    ok(turn_keep(one, folder, (struct turn_needs){ 0, 0 }, &err) == 0, "whom his quota keeps off");
     is_ahead(two, folder, &both, 0, 0, "is in nobody's way");
-    ok(turn_keep(one, folder, 2, &err) == 0, "and when it no longer does");
+    ok(turn_keep(one, folder, (struct turn_needs){ 2, 0 }, &err) == 0,
+       "and when it no longer does");
     is_ahead(two, folder, &both, 1, 2, "he has his place again");
     turn_close(one);
     is_ahead(two, folder, &both, 0, 0, "who leaves lets the next one be first");
@@ -91,6 +93,31 @@ static void who_comes_first_is_served_first(int folder)
     turn_close(three);
     is_ahead(NULL, folder, &both, 0, 0, "nobody waits");
     turn_close(NULL);
+}
+
+/* One waits for what the other keeps. */
+static void nobody_waits_for_who_waits_for_him(int folder)
+{
+    struct gpu_turn *one = enter(folder, 1, &both), *two = enter(folder, 1, &both);
+    struct turn_ahead ahead;
+    struct err err = { "" };
+
+    ok(turn_keep(two, folder, (struct turn_needs){ 1, 1 }, &err) == 0, "who keeps one");
+    turn_look(two, folder, &both, &ahead);
+    ok(!ahead.stuck, "gets the other when the first is done with it");
+    ok(turn_keep(one, folder, (struct turn_needs){ 1, 1 }, &err) == 0, "unless he keeps it, too");
+    turn_look(two, folder, &both, &ahead);
+    ok(ahead.stuck && strstr(ahead.who, "(pid "), "then he is named: %s", ahead.who);
+    turn_look(one, folder, &both, &ahead);
+    ok(!ahead.stuck, "who came first stays");
+    ok(turn_keep(one, folder, (struct turn_needs){ 2, 0 }, &err) == 0, "or wants both");
+    turn_look(two, folder, &both, &ahead);
+    ok(ahead.stuck, "then, too");
+    ok(turn_keep(two, folder, (struct turn_needs){ 1, 0 }, &err) == 0, "who keeps none");
+    turn_look(two, folder, &both, &ahead);
+    ok(!ahead.stuck, "is in nobody's way");
+    turn_close(one);
+    turn_close(two);
 }
 
 static void a_dead_one_is_in_nobodys_way(int folder, const struct stage *s)
@@ -123,12 +150,13 @@ static void a_removed_place_is_made_again(int folder, const struct stage *s)
     char place[512], command[600];
 
     first_place(s, place);
-    ok(unlink(place) == 0 && turn_keep(one, folder, 2, &err) == 0 && access(place, F_OK) == 0,
+    ok(unlink(place) == 0 && turn_keep(one, folder, (struct turn_needs){ 2, 0 }, &err) == 0 &&
+           access(place, F_OK) == 0,
        "it is there again: %s", err.text);
     is_ahead(one, folder, &both, 0, 0, "who was first stays so in his own eyes");
     ok(unlink(place) == 0, "it is removed");
     snprintf(command, sizeof command, "echo 'wants 4' >%s", place);
-    ok(system(command) == 0 && turn_keep(one, folder, 2, &err) == 0,
+    ok(system(command) == 0 && turn_keep(one, folder, (struct turn_needs){ 2, 0 }, &err) == 0,
        "and somebody has put another one there: %s", err.text);
     is_ahead(one, folder, &both, 0, 0, "then, too");
     is_ahead(NULL, folder, &both, 2, 3, "what nobody has locked does not count");
@@ -147,7 +175,8 @@ static void a_silent_one_is_in_nobodys_way(int folder, const struct stage *s)
     first_place(s, place);
     for (const char **at = (const char *[]){ "1", "999999999999", "x", NULL }; *at; at++) {
         f = fopen(place, "r+e");
-        ok(f && fprintf(f, "wants 65535 at %-12s", *at) > 0 && fclose(f) == 0, "it says %s", *at);
+        ok(f && fprintf(f, "wants 65535 holds 0     at %-12s", *at) > 0 && fclose(f) == 0,
+           "it says %s", *at);
         is_ahead(next, folder, &both, 0, 0, "which is not now");
     }
     is_ahead(NULL, folder, &both, 1, 1, "nor does it count for who does not wait");
@@ -235,7 +264,7 @@ static void many_files_hide_nobody(void)
     plant(dir, 9000, TURN_SEEN_MAX + 1, 54321);
     turn_look(NULL, folder, &both, &ahead);
     ok(ahead.cut && ahead.gpus >= both.n, "who may be hidden gets what he may want");
-    none = turn_open(folder, 1, &both, &err);
+    none = turn_open(folder, (struct turn_needs){ 1, 0 }, &both, &err);
     ok(!none && strstr(err.text, TURN_CUT), "and nobody gets before him: %s", err.text);
     is_ahead(t, folder, &both, 0, 0, "who was there before goes on");
     turn_close(t);
@@ -254,10 +283,11 @@ static void what_can_not_be_written_is_written_later(int folder)
     ok(getrlimit(RLIMIT_FSIZE, &before) == 0, "files have a limit");
     none = before;
     none.rlim_cur = 0;
-    ok(setrlimit(RLIMIT_FSIZE, &none) == 0 && turn_keep(t, folder, 2, &err) < 0 &&
+    ok(setrlimit(RLIMIT_FSIZE, &none) == 0 &&
+           turn_keep(t, folder, (struct turn_needs){ 2, 0 }, &err) < 0 &&
            setrlimit(RLIMIT_FSIZE, &before) == 0,
        "the file system is full: %s", err.text);
-    ok(turn_keep(t, folder, 2, &err) == 0, "it is no more");
+    ok(turn_keep(t, folder, (struct turn_needs){ 2, 0 }, &err) == 0, "it is no more");
     is_ahead(NULL, folder, &both, 1, 2, "then the others know");
     turn_close(t);
 }
@@ -281,10 +311,11 @@ static void nothing_can_be_planted(int folder, const struct stage *s)
     t = enter(folder, 1, &both);
     is_ahead(t, folder, &both, 0, 0, "nor by who waits");
     for (unsigned i = 0; i < TURN_OF_USER - 1; i++)
-        more[i] = turn_open(folder, 1, &both, &err);
+        more[i] = turn_open(folder, (struct turn_needs){ 1, 0 }, &both, &err);
     ok(more[TURN_OF_USER - 2] != NULL, "one user has so many places: %s", err.text);
-    ok(!turn_open(folder, 1, &both, &err) && strstr(err.text, "no more can"), "and no more: %s",
-       err.text);
+    ok(!turn_open(folder, (struct turn_needs){ 1, 0 }, &both, &err) &&
+           strstr(err.text, "no more can"),
+       "and no more: %s", err.text);
     is_ahead(NULL, folder, &both, TURN_OF_USER, TURN_OF_USER, "they all count");
     for (unsigned i = 0; i < TURN_OF_USER - 1; i++)
         turn_close(more[i]);
@@ -332,7 +363,7 @@ static void any_allocation_may_fail(int folder)
         struct gpu_turn *t;
 
         alloc_fail_at(nth);
-        t = turn_open(folder, 1, &both, &err);
+        t = turn_open(folder, (struct turn_needs){ 1, 0 }, &both, &err);
         turn_look(t, folder, &both, &ahead);
         again = alloc_failed();
         alloc_fail_at(-1);
@@ -356,6 +387,7 @@ int main(int argc, char **argv)
     folder = lease_folder(&err);
     ok(folder >= 0, "the folder is made: %s", err.text);
     who_comes_first_is_served_first(folder);
+    nobody_waits_for_who_waits_for_him(folder);
     a_dead_one_is_in_nobodys_way(folder, &s);
     a_removed_place_is_made_again(folder, &s);
     a_silent_one_is_in_nobodys_way(folder, &s);

@@ -5,8 +5,8 @@
  * the other and never both, and a name that is made up later gets nobody before us: we remember who
  * was there.
  *
- * The first line of a file is "wants 2 at 1234567 as NAME". Its agent renews the time once a
- * second, so a place whose agent is stopped is in nobody's way. The name is there because another
+ * The first line of a file is "wants 2 holds 1 at 1234567 as NAME". Its agent renews the time once
+ * a second, so a place whose agent is stopped is in nobody's way. The name is there because another
  * user may give the file a second name, if the system lets him.
  *
  * The owner of the folder can remove files. Then a place is made again. */
@@ -53,7 +53,7 @@ struct gpu_turn {
     int fd, folder; /* our file; a copy of the folder's descriptor */
     char name[NAME_SIZE];
     char *gpus; /* owned: a line for each GPU that will do */
-    unsigned wants;
+    struct turn_needs needs;
     struct places ahead;
 };
 
@@ -198,17 +198,22 @@ static int make_file(struct gpu_turn *t)
     return 0;
 }
 
-static int write_file(struct gpu_turn *t, unsigned wants)
+static unsigned at_most(unsigned gpus)
+{
+    return gpus < WANTS_MAX ? gpus : WANTS_MAX;
+}
+
+static int write_file(struct gpu_turn *t, struct turn_needs needs)
 {
     struct buf text = BUF_INIT;
     int rc = -1;
 
     errno = ENOSPC; /* of a write that ends early */
     /* one write: a reader finds the old text or the new one */
-    if (buf_addf(&text, "wants %-5u at %-12lld as %s\n%s", wants, (long long)since_start().tv_sec,
-                 t->name, t->gpus) == 0 &&
+    if (buf_addf(&text, "wants %-5u holds %-5u at %-12lld as %s\n%s", at_most(needs.wants),
+                 at_most(needs.holds), (long long)since_start().tv_sec, t->name, t->gpus) == 0 &&
         pwrite(t->fd, text.p, text.n, 0) == (ssize_t)text.n) {
-        t->wants = wants;
+        t->needs = needs;
         rc = 0;
     }
     buf_release(&text);
@@ -217,7 +222,7 @@ static int write_file(struct gpu_turn *t, unsigned wants)
 
 int turn_renew(struct gpu_turn *t)
 {
-    return write_file(t, t->wants);
+    return write_file(t, t->needs);
 }
 
 static bool is_there(const struct gpu_turn *t)
@@ -275,7 +280,8 @@ static int remember(struct gpu_turn *t, struct err *err)
     return 0;
 }
 
-struct gpu_turn *turn_open(int folder, unsigned wants, const struct gpus *gpus, struct err *err)
+struct gpu_turn *turn_open(int folder, struct turn_needs needs, const struct gpus *gpus,
+                           struct err *err)
 {
     struct gpu_turn *t = calloc(1, sizeof *t);
 
@@ -286,7 +292,7 @@ struct gpu_turn *turn_open(int folder, unsigned wants, const struct gpus *gpus, 
     name_turn(t);
     if (t->folder < 0 || !(t->gpus = uuid_lines(gpus))) {
         (void)err_set(err, "out of memory");
-    } else if (make_file(t) < 0 || write_file(t, wants < WANTS_MAX ? wants : WANTS_MAX) < 0) {
+    } else if (make_file(t) < 0 || write_file(t, needs) < 0) {
         (void)err_set(err, "a place among those who wait for GPUs can't be made: %s",
                       strerror(errno));
     } else if (remember(t, err) == 0) {
@@ -296,7 +302,7 @@ struct gpu_turn *turn_open(int folder, unsigned wants, const struct gpus *gpus, 
     return NULL;
 }
 
-int turn_keep(struct gpu_turn *t, int folder, unsigned wants, struct err *err)
+int turn_keep(struct gpu_turn *t, int folder, struct turn_needs needs, struct err *err)
 {
     int own;
 
@@ -311,9 +317,7 @@ int turn_keep(struct gpu_turn *t, int folder, unsigned wants, struct err *err)
                 return err_set(err, "%s", strerror(errno));
         }
     }
-    return write_file(t, wants < WANTS_MAX ? wants : WANTS_MAX) < 0
-               ? err_set(err, "%s", strerror(errno))
-               : 0;
+    return write_file(t, needs) < 0 ? err_set(err, "%s", strerror(errno)) : 0;
 }
 
 void turn_close(struct gpu_turn *t)
@@ -375,30 +379,36 @@ static void say_who(const struct place *one, char out[static TURN_WHO])
              pid, when);
 }
 
-/* How many of these GPUs the place's text wants; 0: it is in nobody's way. */
-static unsigned count_wanted(const char *text, const struct place *one, const struct gpus *gpus)
+/* What the place's text says of these GPUs. false: it is in nobody's way. */
+static bool read_needs(const char *text, const struct place *one, const struct gpus *gpus,
+                       struct turn_needs *out)
 {
     const long long now = since_start().tv_sec;
-    unsigned wants = 0, named;
     char name[NAME_SIZE];
+    unsigned named;
     long long at;
 
-    if (sscanf(text, "wants %5u at %12lld as %47s", &wants, &at, name) != 3 || at > now ||
-        now - at > SILENT_S || strcmp(name, one->name) != 0)
-        return 0;
+    if (sscanf(text, "wants %5u holds %5u at %12lld as %47s", &out->wants, &out->holds, &at,
+               name) != 4 ||
+        at > now || now - at > SILENT_S || strcmp(name, one->name) != 0)
+        return false;
     named = count_named(text, gpus);
-    return wants < named ? wants : named;
+    if (out->wants > named)
+        out->wants = named;
+    if (out->holds > named)
+        out->holds = named;
+    return out->wants > 0;
 }
 
-/* false: it is held no more, or it is another file. */
-static bool add_place(int folder, const struct place *one, const struct gpus *gpus, char *text,
-                      struct turn_ahead *out)
+/* false: it is held no more, or it is another file. *needs: all 0 if it is in nobody's way. */
+static bool read_place(int folder, const struct place *one, const struct gpus *gpus, char *text,
+                       struct turn_needs *needs)
 {
     struct stat s;
     int fd = open_place(folder, one->name, &s);
-    unsigned wants;
     ssize_t n;
 
+    *needs = (struct turn_needs){ 0, 0 };
     if (fd < 0 || s.st_ino != one->file || s.st_uid != one->uid) {
         fd_close(&fd);
         return false;
@@ -406,32 +416,62 @@ static bool add_place(int folder, const struct place *one, const struct gpus *gp
     n = pread(fd, text, TEXT_MAX, 0);
     text[n > 0 ? n : 0] = '\0';
     close(fd);
-    if ((wants = count_wanted(text, one, gpus)) == 0)
-        return true;
-    if (!out->places++)
-        say_who(one, out->who);
-    out->gpus += out->gpus + wants < WANTS_MAX ? wants : WANTS_MAX - out->gpus;
+    if (!read_needs(text, one, gpus, needs))
+        *needs = (struct turn_needs){ 0, 0 };
     return true;
+}
+
+/* Those ahead get GPUs one after the other, and then free what they hold. Would one of them wait
+ * for what we keep while we wait for him? Who comes behind us has to look at that himself. */
+static void find_stuck(const struct gpu_turn *t, const struct turn_needs *needs, size_t gpus,
+                       struct turn_ahead *out)
+{
+    size_t all = t->needs.holds, free_now;
+
+    for (size_t i = 0; i < t->ahead.n; i++)
+        all += needs[i].holds;
+    if (!t->needs.holds || !t->needs.wants || all > gpus)
+        return;
+    free_now = gpus - all;
+    for (size_t i = 0; i < t->ahead.n; i++) {
+        if (needs[i].wants > free_now && needs[i].wants <= free_now + t->needs.holds) {
+            out->stuck = true;
+            say_who(&t->ahead.of[i], out->who);
+            return;
+        }
+        free_now += needs[i].holds;
+    }
 }
 
 void turn_look(struct gpu_turn *t, int folder, const struct gpus *gpus, struct turn_ahead *out)
 {
     struct places all = { NULL, 0, false }, *from = t ? &t->ahead : &all;
     char *text = malloc(TEXT_MAX + 1);
+    struct turn_needs *needs = NULL, one;
     size_t kept = 0;
 
     *out = (struct turn_ahead){ .places = 0 };
     if (!t && list_places(folder, NULL, &all) < 0)
         all.n = 0;
-    for (size_t i = 0; text && i < from->n; i++)
-        if (add_place(t ? t->folder : folder, &from->of[i], gpus, text, out))
+    if (text && (needs = calloc(from->n + 1, sizeof *needs))) {
+        for (size_t i = 0; i < from->n; i++) {
+            if (!read_place(t ? t->folder : folder, &from->of[i], gpus, text, &one))
+                continue;
+            if (one.wants && !out->places++)
+                say_who(&from->of[i], out->who);
+            out->gpus = at_most(out->gpus + one.wants);
+            needs[kept] = one;
             from->of[kept++] = from->of[i];
-    if (text)
+        }
         from->n = kept;
+        if (t)
+            find_stuck(t, needs, gpus->n, out);
+    }
     if (all.cut) { /* all may be wanted by those that we have not seen */
         out->cut = true;
         out->gpus = WANTS_MAX;
     }
     free(all.of);
+    free(needs);
     free(text);
 }

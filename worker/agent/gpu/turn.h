@@ -17,11 +17,17 @@
 
 struct gpu_turn; /* a notebook's place */
 
-/* Waits for `wants` of these GPUs from now on: behind all that wait already. NULL: *err. */
-struct gpu_turn *turn_open(int folder, unsigned wants, const struct gpus *gpus, struct err *err);
-/* Call it regularly: tells the others how many are wanted now (0: they need not wait for us), and
+struct turn_needs {
+    unsigned wants; /* GPUs; 0: the others need not wait for us */
+    unsigned holds; /* and keeps while it waits */
+};
+
+/* Waits for some of these GPUs from now on: behind all that wait already. NULL: *err. */
+struct gpu_turn *turn_open(int folder, struct turn_needs needs, const struct gpus *gpus,
+                           struct err *err);
+/* Call it regularly: tells the others how many are wanted now, and
  * makes the file again if somebody has removed it. -1: *err; the place is unchanged. */
-MUST_USE int turn_keep(struct gpu_turn *t, int folder, unsigned wants, struct err *err);
+MUST_USE int turn_keep(struct gpu_turn *t, int folder, struct turn_needs needs, struct err *err);
 /* Call it once a second: says to the others that we still wait. Who does not for 10 s is in
  * nobody's way until he does again. -1: errno. */
 MUST_USE int turn_renew(struct gpu_turn *t);
@@ -29,6 +35,7 @@ void turn_close(struct gpu_turn *t); /* gives the place up; NULL is fine */
 
 struct turn_ahead {
     bool cut;        /* there are too many files to find all: TURN_CUT */
+    bool stuck;      /* `who`, who comes first, waits for what we keep: it would never end */
     unsigned places; /* notebooks that come first */
     unsigned gpus;   /* how many they want, each no more than there are in `gpus`; at most 65535 */
     char who[TURN_WHO]; /* the first of them that wants some: "alice (pid 4711, since 14:03)", or

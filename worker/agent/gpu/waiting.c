@@ -35,21 +35,22 @@ static void renew(void *arg)
         log_warn("gpu", "the place among those who wait is not renewed: %s", strerror(errno));
 }
 
-/* How many the others have to leave for us: none while only this user's quota is in the way. */
-static unsigned wanted(const struct gpu_allocations *d, const json_t *root)
+/* What the others have to leave for us: nothing while only this user's quota is in the way. */
+static struct turn_needs needs(const struct gpu_allocations *d, const json_t *root)
 {
     const json_t *may = json_object_get(json_object_get(root, "quota"), "may");
-    const json_int_t own = (json_int_t)quota_own(d);
+    const unsigned own = quota_own(d);
+    const bool kept_off = json_is_integer(may) &&
+                          (json_int_t)own + (json_int_t)d->wants > json_integer_value(may);
 
-    return json_is_integer(may) && own + (json_int_t)d->wants > json_integer_value(may) ? 0
-                                                                                        : d->wants;
+    return (struct turn_needs){ .wants = kept_off ? 0 : d->wants, .holds = own };
 }
 
 static int take_place(struct gpu_allocations *d, const json_t *root, struct err *err)
 {
     if (d->turn)
-        return turn_keep(d->turn, d->folder, wanted(d, root), err);
-    d->turn = turn_open(d->folder, wanted(d, root), &d->gpus, err);
+        return turn_keep(d->turn, d->folder, needs(d, root), err);
+    d->turn = turn_open(d->folder, needs(d, root), &d->gpus, err);
     if (d->turn && !d->renewer)
         d->renewer = loop_timer(d->loop, RENEW_NS, RENEW_NS, renew, d, err);
     return d->turn ? 0 : -1;
@@ -113,7 +114,8 @@ int waiting_add(struct gpu_allocations *d, json_t *root)
     if (promise(d, json_object_get(root, "gpus"), &ahead) < 0)
         return -1;
     return json_object_set_new(root, "queue",
-                               d->wants ? json_pack("{s:i, s:s}", "ahead", (int)ahead.places, "why",
-                                                    d->turn ? "" : err.text)
+                               d->wants ? json_pack("{s:i, s:s, s:s}", "ahead", (int)ahead.places,
+                                                    "why", d->turn ? "" : err.text, "stuck",
+                                                    ahead.stuck ? ahead.who : "")
                                         : json_null());
 }
