@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import collections
 
+from .view import least_idle
+
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 HELP = {
@@ -73,7 +75,7 @@ def _add_card(families, card):
     for user in users if card["held"] else []:
         families.add("gpu_held", 1, user=user, **labels)
         families.add("gpu_held_since_timestamp_seconds", card["since"], user=user, **labels)
-        families.add("gpu_idle_seconds", card["idle"], user=user, **labels)
+        families.add("gpu_idle_seconds", least_idle([one for one in card["by"] if (one["user"] or "") == user]), user=user, **labels)
     if not card["held"]:
         families.add("gpu_held", 0, user="", **labels)
 

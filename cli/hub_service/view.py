@@ -48,7 +48,16 @@ def _card(card, viewer, notebooks):
     shown = {name: card[name] for name in ("gpu", "uuid", "name", "use", "used", "total", "held", "since", "programs")}
     seen = [holder for holder in card["holders"] if viewer.sees(holder)]
     shown["own"] = any(viewer.owns(holder) for holder in card["holders"])
-    shown["idle"] = card["idle"] if seen else None
-    shown["by"] = [{"user": holder["user"], "pid": holder["notebook"] or holder["pid"],
-                    "notebook": notebooks[holder["notebook"]]["notebook"] if holder["notebook"] in notebooks else None} for holder in seen]
+    shown["by"] = [_by(holder, notebooks.get(holder["notebook"], {})) for holder in seen]
+    shown["idle"] = least_idle(shown["by"])  # card["idle"] is that of a holder whom the viewer may not see
     return shown
+
+
+def _by(holder, notebook):
+    return {"user": holder["user"], "pid": holder["notebook"] or holder["pid"], "notebook": notebook.get("notebook"), "idle": notebook.get("idle")}
+
+
+def least_idle(by):
+    """Of these holders of a GPU; None: it is not known of one."""
+    idle = [one["idle"] for one in by]
+    return None if None in idle else min(idle, default=None)

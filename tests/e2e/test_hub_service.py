@@ -68,6 +68,16 @@ def test_a_gpu_that_two_hold_tells_each_only_of_himself(parts):
     assert [one["user"] for one in view.view(shared, view.Viewer(5, True))["gpus"][0]["by"]] == ["u5", "u6"]
 
 
+def test_the_idle_time_of_a_gpu_is_that_of_those_whom_one_sees(parts):
+    view, metrics = parts("view"), parts("metrics")
+    rows = [row(1, 5, idle=9.0), row(2, 6, idle=2.0), row(3, 6, idle=None)]
+    shared = told(rows, [card("0", (5, 1), (6, 2)), card("1", (5, 1), (6, 3))])
+    for uid, sees, idle in ((5, False, [9.0, 9.0]), (6, False, [2.0, None]), (5, True, [2.0, None]), (7, False, [None, None])):
+        assert [one["idle"] for one in view.view(shared, view.Viewer(uid, sees))["gpus"]] == idle
+    text = metrics.metrics(view.view(shared, view.Viewer(None, True)), 1.5, 0.25)
+    assert sorted(re.findall(r'^cellspan_gpu_idle_seconds{user="(u.)",gpu="(.)",.*} (.*)$', text, re.M)) == [("u5", "0", "9.0"), ("u5", "1", "9.0"), ("u6", "0", "2.0")]
+
+
 @pytest.mark.parametrize("text", ["<script>alert(1)</script>", "\"'><b>", "a\nb\tc", "\u202e\u2066\u200f\u061c", "\x1b[2J\x9b", "\ufeff\u200b\U000e0041", "x" * 1_000_000, "\udcff"])
 def test_no_name_leaves_its_place_on_the_page(parts, text):
     shown = parts("page").named(text)
