@@ -230,14 +230,21 @@ def test_what_home_ties_or_unties_is_so_on_ranks_too(nb, torch, make, is_shared,
     assert nb.ok(read).value == str(later)
 
 
-def test_tables_with_the_same_labels_and_texts_are_no_conflict(nb):
-    """They share these arrays of Python objects, and nothing else."""
+LABELS = ["pandas.Index(names, dtype=object)", "pandas.Index(numpy.arange(2000) * 3)", "pandas.date_range('2024', periods=2000, freq='h')",
+          "pandas.MultiIndex.from_arrays([numpy.arange(2000), names])", "pandas.CategoricalIndex(names)"]
+
+
+@pytest.mark.parametrize("labels", LABELS)
+def test_tables_with_the_same_labels_and_texts_are_no_conflict(nb, labels):
+    """They share these arrays, and nothing else."""
     nb.ok("import numpy, pandas\nnames = ['s%d' % i for i in range(2000)]\nX = pandas.DataFrame({'a': numpy.arange(2000.), 'name': names, 'g': "
-          "pandas.Categorical(names)}, index=pandas.Index(names, dtype=object))", limit=120)
+          f"pandas.Categorical(names)}}, index={labels})", limit=120)
     assert rank_values(nb, "X.shape", 2) == [(2000, 3)] * 2
     nb.ok("%%distribute -n 2\nX['pred'] = X.a * 2")
     nb.ok("y, name, g = X.a > .5, X['name'], X['g']")
-    assert rank_values(nb, "bool(y.iloc[0]), name.iloc[1], g.iloc[2], X.shape", 2) == [(False, "s1", "s2", (2000, 4))] * 2
+    look = "bool(y.iloc[0]), name.iloc[1], g.iloc[2], "
+    assert rank_values(nb, look + "X.shape", 2) == [(False, "s1", "s2", (2000, 4))] * 2
+    assert rank_values(nb, look + "y.index.equals(X.index)", 2) == [(False, "s1", "s2", True)] * 2
 
 
 # -- what ranks made over home's value

@@ -287,6 +287,13 @@ _mapped = weakref.WeakValueDictionary()  # {arguments of map_file(): the memmap 
 _local = threading.local()
 
 
+def labels_in(index):
+    """The ids of the arrays that a pandas.Index is made of."""
+    own = vars(index)
+    data = own.get("_data")
+    return {id(getattr(data, "_ndarray", data)), *map(id, own.get("_codes", ()))}
+
+
 @contextlib.contextmanager
 def as_they_came():
     """Within the block, memmaps that came from another process are pickled as they came: their file may have another name now, or none."""

@@ -237,6 +237,7 @@ class Pickler(cloudpickle.Pickler, Found):
         self._array = getattr(sys.modules.get("numpy"), "ndarray", None)
         self._memmap, self._files = getattr(sys.modules.get("numpy"), "memmap", None), arrays.Files()
         self._delta_table = getattr(sys.modules.get("deltalake"), "DeltaTable", None)
+        self._index, self._labels = getattr(sys.modules.get("pandas"), "Index", None), set()  # ids of arrays that nobody changes in place
         shell = sys.modules.get("IPython.core.interactiveshell")
         self._shell = getattr(shell, "InteractiveShell", ())
         self._limit, self._copied = chunks.limit, 0  # bytes
@@ -261,6 +262,8 @@ class Pickler(cloudpickle.Pickler, Found):
         rule = self._rules[kind] if kind in self._rules else self._rules.setdefault(kind, by_type.rule_of(kind))
         if self._array is not None and issubclass(kind, self._array):
             self._note_array(obj)
+        elif self._index is not None and issubclass(kind, self._index):
+            self._labels |= arrays.labels_in(obj)
         if rule is not None and (reduced := rule(obj)) is not NotImplemented:
             return reduced
         if obj is sys.stdout or obj is sys.stderr:
@@ -294,11 +297,11 @@ class Pickler(cloudpickle.Pickler, Found):
         return reduced
 
     def _note_array(self, array):
-        """Notes an array that is not small. Is it one? A class of the user's may have an `nbytes` of its own. One of Python objects is not
-        noted: labels and texts of pandas are such arrays, which tables share that have nothing else in common."""
+        """Notes an array that is not small. Is it one? A class of the user's may have an `nbytes` of its own. Labels and
+        texts of pandas, and so arrays of Python objects, are not noted: tables share them that have nothing else in common."""
         if self._array.nbytes.__get__(array) < IN_BAND:
             return False
-        if not self._array.dtype.__get__(array).hasobject:
+        if not self._array.dtype.__get__(array).hasobject and id(array) not in self._labels:
             self.arrays[id(array)] = weakref.ref(array)
         return True
 
@@ -589,12 +592,9 @@ class Pickled:
         else:
             pickler = make(self.chunks, rebuild.main_namespace() if user_ns is None else user_ns, submodules)
             pickler.dump(obj)
-        self.grads = pickler.grads
-        self.pieces = pickler.pieces.items
-        self.storages = pickler.storages.items
-        self.reads = pickler.reads
-        self.writes, self.imports = pickler.writes, pickler.imports
-        self.arrays = pickler.arrays
+        self.grads, self.arrays = pickler.grads, pickler.arrays
+        self.pieces, self.storages = pickler.pieces.items, pickler.storages.items
+        self.reads, self.writes, self.imports = pickler.reads, pickler.writes, pickler.imports
         self.named, self.by_value = pickler.named, pickler.by_value
         self.keep = pickler.pieces.copies
         self.size = self.chunks.size + sum(p.nbytes for p in self.pieces) + sum(s.span()[1] for s in self.storages)
