@@ -53,8 +53,9 @@ struct subscriber {
     uint64_t sent, read;  /* bytes that left for it, and those that it says it has read */
     unsigned long long number;
     bool stuck, gone;
-    bool kept;        /* it says what it has read: programs that print wait for it */
-    bool may_be_gone; /* it is sent one message more than it takes, for only that shows it */
+    bool kept; /* it says what it has read: programs that print wait for it */
+    /* it is sent one message more than it takes, for only that shows whether it is there */
+    bool may_be_gone;
 };
 
 struct iopub {
@@ -177,6 +178,7 @@ static void flush_some(struct iopub *p, struct subscriber *s)
          i < MESSAGES_PER_TURN && s->first && !s->gone && (takes_more(p, s) || s->may_be_gone);
          i++) {
         struct out_message *o = s->first;
+        const bool takes = takes_more(p, s);
         const int rc = out_message_send(o, p->socket);
 
         if (rc == 1)
@@ -187,7 +189,8 @@ static void flush_some(struct iopub *p, struct subscriber *s)
             s->sent += o->size;
         s->gone = rc == 2;
         s->may_be_gone = false;
-        s->progress_ns = clock_now(loop_clock(p->loop));
+        if (takes) /* else nothing shows that it reads */
+            s->progress_ns = clock_now(loop_clock(p->loop));
         out_message_destroy(take_at(s, &s->first));
     }
 }
@@ -330,7 +333,7 @@ static void unsubscribe(struct iopub *p, struct slice topic)
         if (!slice_equal(slice_of(s->topic, s->topic_n), topic))
             continue;
         (void)zmq_setsockopt(p->socket, ZMQ_UNSUBSCRIBE, s->topic, s->own_n);
-        s->may_be_gone = true;
+        s->may_be_gone = s->kept && !takes_more(p, s);
         flush_some(p, s);
     }
 }

@@ -61,6 +61,24 @@ def test_a_client_that_says_what_it_has_read_and_goes_holds_nothing_up(fresh, re
     assert cell.stdout.count("\n") == 40_001
 
 
+@pytest.mark.limit(400)
+def test_a_stopped_client_holds_nothing_up_while_others_come_and_go(fresh):
+    nb = fresh()
+    stopped = nb.second_client()
+    try:
+        cell = nb.start("%%distribute -n 1\n" + FLOOD % 40_000)
+        while not cell.ended:
+            with zmq.Context() as context, context.socket(zmq.SUB) as other:
+                other.setsockopt(zmq.LINGER, 0)
+                other.setsockopt(zmq.SUBSCRIBE, b"")
+                other.connect("tcp://127.0.0.1:%d" % nb.kc.iopub_port)
+                other.poll(1000)
+            nb.until(lambda: cell.ended, 2)
+        assert cell.assert_ok().stdout.count("\n") == 40_001
+    finally:
+        stopped.close()
+
+
 def test_clients_come_and_go_and_each_hears_all(nb):
     for _ in range(5):
         clients = [nb.second_client() for _ in range(3)]
