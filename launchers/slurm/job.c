@@ -245,15 +245,6 @@ static void note_early(struct job *j)
     buf_release(&j->early);
 }
 
-/* srun or squeue says so; the second one changes nothing. */
-static void runs(void *arg)
-{
-    struct job *j = arg;
-
-    if (!j->late)
-        set_timer(j, &j->late, j->limit_ns, too_late);
-}
-
 static void err_line(void *arg, const char *labelled)
 {
     struct job *j = arg;
@@ -264,8 +255,8 @@ static void err_line(void *arg, const char *labelled)
     if (srun_output_read(&s, line) < 0)
         return;
     job_known(j, s.job);
-    if (s.kind == SRUN_ALLOCATED && j->own)
-        runs(j);
+    if (s.kind == SRUN_ALLOCATED)
+        waiting_job_allocated(&j->waiting);
     if (!j->asked_to_end) /* after that the tasks are expected to end, though srun reports errors */
         note(j, task, &s, line);
     if (s.kind != SRUN_NOISE && s.kind != SRUN_QUEUED && s.kind != SRUN_ALLOCATED)
@@ -355,6 +346,21 @@ static void err_ready(void *arg, int fd, unsigned events)
 }
 
 /* ---- the queue ---- */
+
+static void runs(void *arg)
+{
+    struct job *j = arg;
+
+    if (!j->late && !j->asked_to_end)
+        set_timer(j, &j->late, j->limit_ns, too_late);
+}
+
+static void waits(void *arg)
+{
+    struct job *j = arg;
+
+    watch_clear(&j->late);
+}
 
 static void hopeless(void *arg)
 {
@@ -516,6 +522,7 @@ int job_start(struct job *j, const struct words *argv, struct err *err)
     struct process_spec spec = PROCESS_SPEC_INIT;
 
     j->waiting.runs = runs;
+    j->waiting.waits = waits;
     j->waiting.hopeless = hopeless;
     j->waiting.arg = j;
     spec.argv = (const char *const *)argv->v;

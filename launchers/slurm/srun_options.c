@@ -54,6 +54,9 @@ static const struct srun_option rows[] = {
     { "kill-on-bad-exit", 'K', VALUE_MAYBE, 0, endings },
     { "disable-status", 'X', VALUE_NONE, 0, endings },
     { "no-allocate", 'Z', VALUE_NONE, 0, "cellspan needs a job of Slurm's" },
+    { "jobid", 0, VALUE_NEEDED, 0,
+      "a notebook that runs in a job uses that: start Jupyter in the job, for cellspan ends the jobs "
+      "that it has asked for" },
     { "test-only", 0, VALUE_NONE, 0, no_run },
     { "help", 'h', VALUE_NONE, 0, no_run },
     { "usage", 0, VALUE_NONE, 0, no_run },

@@ -13,6 +13,8 @@
 #define PAUSE_NS      (2 * NS_PER_S) /* grows to the next: */
 #define PAUSE_MAX_NS  (30 * NS_PER_S)
 
+#define UNKNOWN "?" /* squeue has not answered yet */
+
 static void ask(void *arg);
 
 static void ask_in(struct waiting_job *q, uint64_t ns)
@@ -49,6 +51,8 @@ static void note_state(struct waiting_job *q, const char *state, const char *rea
 {
     if (q->state && strcmp(q->state, state) == 0)
         return;
+    if (q->state && strcmp(q->state, UNKNOWN) == 0)
+        q->waits(q->arg);
     text_replace(&q->state, state);
     q->pause_ns = PAUSE_NS;
     say(q, state, reason, start);
@@ -62,10 +66,12 @@ static void note_state(struct waiting_job *q, const char *state, const char *rea
 /* The kernel has to know that there is a job, which may wait for long. */
 static void note_no_state(struct waiting_job *q)
 {
-    if (q->state)
-        return;
-    text_replace(&q->state, "?");
-    report_say("job %lu: squeue does not answer; it is asked again", q->id);
+    if (!q->state) {
+        text_replace(&q->state, UNKNOWN);
+        report_say("job %lu: squeue does not answer; it is asked again", q->id);
+    }
+    if (q->allocated && q->state && strcmp(q->state, UNKNOWN) == 0)
+        q->runs(q->arg);
 }
 
 /* Handles squeue's answer "STATE|REASON|START". Without one, as where Slurm is busy, it is asked
@@ -108,6 +114,13 @@ void waiting_job_begin(struct waiting_job *q, struct loop *loop, unsigned long i
     q->id = id;
     q->pause_ns = PAUSE_NS;
     ask_in(q, FIRST_POLL_NS);
+}
+
+void waiting_job_allocated(struct waiting_job *q)
+{
+    q->allocated = true;
+    if (q->loop && q->state && strcmp(q->state, UNKNOWN) == 0)
+        q->runs(q->arg);
 }
 
 void waiting_job_stop(struct waiting_job *q)

@@ -14,9 +14,11 @@ struct waiting_job {
     unsigned long id;  /* the job's */
     uint64_t pause_ns; /* between two questions */
     char *state;       /* owned: the last one that the kernel was told; NULL: none */
+    bool allocated;    /* srun says that it has nodes, which may have to start first */
     loop_f runs;       /* it has its nodes, and its agents start */
+    loop_f waits;      /* not yet: squeue, which had not answered before, says so */
     loop_f hopeless;   /* it can't start as it was asked for, which was said on stderr */
-    void *arg;         /* of both */
+    void *arg;         /* of all */
     struct slurm_command command;
     struct watch *poll;
 };
@@ -25,7 +27,9 @@ struct waiting_job {
 
 /* Asks from now on. The functions and arg are set before. */
 void waiting_job_begin(struct waiting_job *q, struct loop *loop, unsigned long id);
-/* Asks no more: its agents are there, or it ends. Neither function is called any more. */
+/* srun says that the job has nodes. If squeue never answers, it counts as running. */
+void waiting_job_allocated(struct waiting_job *q);
+/* Asks no more: its agents are there, or it ends. No function is called any more. */
 void waiting_job_stop(struct waiting_job *q);
 void waiting_job_release(struct waiting_job *q);
 

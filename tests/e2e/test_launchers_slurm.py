@@ -167,6 +167,15 @@ def test_slurm_waits_for_agents_from_when_srun_has_the_nodes(launch, tmp_path):
     one.gone()
 
 
+def test_slurm_lets_nodes_start_for_as_long_as_that_takes(launch, tmp_path):
+    """srun says that the job has them, and squeue that they still start, as where they are switched off when nobody needs them."""
+    srun = QUEUED.replace("\n", "\necho 'srun: job 12 has been allocated resources' >&2\n")
+    one = launch("slurm", spec="--nodes=1", env=dict(stand_in_slurm(tmp_path, srun=srun, squeue="echo 'CONFIGURING|None|N/A'", scancel=""),
+                                                     CELLSPAN_SLURM_TIMEOUT="1"))
+    one.wait_line("^say job 12 has its nodes; they are starting")
+    assert not processes.wait_until(lambda: one.process.poll() is not None, 4), one.said()
+
+
 def test_slurm_leaves_no_question_that_does_not_end(launch, tmp_path):
     """It has answered, and closed its output."""
     squeue = "echo 'PENDING|Resources|N/A'\nexec >&- 2>&-\nexec sleep 601"
@@ -231,7 +240,7 @@ def test_slurm_shows_its_refusals(launch, idle, spec, words):
 
 
 @pytest.mark.parametrize("spec, words", [
-    ("--ntasks=3", "--ntasks=3 can't be used here"), ("--nodes=2 -o file", "-o can't be used here"), ("gpu", "'gpu' is no option"),
+    ("--ntasks=3", "--ntasks=3 can't be used here"), ("--jobid=12", "--jobid=12 can't be used here"), ("--nodes=2 -o file", "-o can't be used here"), ("gpu", "'gpu' is no option"),
     ("--comment='x", "a ' has no end"),
 ])
 def test_slurm_refuses_what_would_break_it(launch, slurm, spec, words):
