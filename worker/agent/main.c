@@ -443,7 +443,7 @@ int main(int argc, char **argv)
             (void)!runtime_dir_remove(h.folder, &err);
             release_folder(&h);
         }
-        if (rc == 1 && h.cancel_job)
+        if (rc == 1 && h.cancel_job && status > 0 && status < 128) /* it was not killed */
             slurm_job_cancel();
         if (rc == 1)
             return status;

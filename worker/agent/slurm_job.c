@@ -14,6 +14,7 @@
 #include "base/process.h"
 
 #define LIMIT_MS 20000
+#define AGAIN_S  5u /* between two looks: a firewall may be loaded anew */
 
 /* 0: somebody listens there; else the errno. */
 static int try_connect(const struct addrinfo *to)
@@ -59,11 +60,25 @@ static bool is_srun_gone(void)
 
 void slurm_job_cancel(void)
 {
+    /* with these the user's own scancel asks, or ends some jobs only, or looks in other clusters */
+    static const char *const others[] = {
+        "SCANCEL_ACCOUNT", "SCANCEL_BATCH",     "SCANCEL_INTERACTIVE", "SCANCEL_NAME",
+        "SCANCEL_QOS",     "SCANCEL_PARTITION", "SCANCEL_STATE",       "SCANCEL_USER",
+        "SCANCEL_WCKEY",   "SLURM_CLUSTERS",
+    };
+    static const int signals[] = { SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2 };
     const char *job = getenv("SLURM_JOB_ID");
     sigset_t none;
 
     if (!job || !is_srun_gone())
         return;
+    (void)sleep(AGAIN_S);
+    if (!is_srun_gone())
+        return;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        (void)unsetenv(others[i]);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        (void)signal(signals[i], SIG_IGN); /* one that waits would end us */
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     (void)execlp("scancel", "scancel", job, (char *)NULL);
