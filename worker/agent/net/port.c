@@ -105,7 +105,7 @@ void ports_reserved_add(struct ports_reserved *r, int fd)
 int port_find(int *reserved, const uint16_t *taken, size_t n, struct err *err)
 {
     unsigned of_another = 0, alone = 0;
-    int why = 0;
+    int why = 0, alone_fd = -1;
 
     *reserved = -1;
     for (int i = 0; i < TRIES; i++) {
@@ -114,18 +114,19 @@ int port_find(int *reserved, const uint16_t *taken, size_t n, struct err *err)
         if (is_taken(port, taken, n) || (why = try_port((uint16_t)port)) != 0)
             continue;
         if ((why = try_port((uint16_t)port_for_jax(port))) != 0)
-            alone = port;
-        else if (reserve(port, reserved))
+            alone = alone || !reserve(port, &alone_fd) ? alone : port;
+        else if (reserve(port, reserved)) {
+            fd_close(&alone_fd);
             return (int)port;
-        else
+        } else
             of_another = port;
+    }
+    if (alone) {
+        *reserved = alone_fd;
+        return (int)alone;
     }
     if (of_another)
         return (int)of_another;
-    if (alone) {
-        (void)reserve(alone, reserved);
-        return (int)alone;
-    }
     return err_set(err, "no free TCP port between %u and %u was found in %d tries: %s", PORT_FIRST,
                    PORT_LAST, TRIES, strerror(why));
 }

@@ -19,8 +19,8 @@
 /* Finds a port that is free now, together with its second port, port_for_jax(), by binding it as
  * torch's TCPStore does. Neither is one of the n ports in `taken` or one of their second ports.
  * *reserved is the reservation, which the caller closes; -1: there is none. Only where hardly any
- * port is free, one is found that another agent has reserved, or else one whose second port is not
- * free. -1: *err says why. */
+ * port is free, one is found whose second port is not free, or else one that another agent has
+ * reserved. -1: *err says why. */
 int port_find(int *reserved, const uint16_t *taken, size_t n, struct err *err);
 
 /* Those of the ports that an agent found last. */
