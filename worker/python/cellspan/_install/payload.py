@@ -187,7 +187,7 @@ def packages():
             for part, text in [("METADATA", one.read_text("METADATA") or one.read_text("PKG-INFO")), ("entry_points.txt", one.read_text("entry_points.txt"))]:
                 if text:
                     files["%s/%s-%s.dist-info/%s" % (PACKAGES, name.replace("-", "_"), one.version, part)] = (0o644, text.encode())
-    except (OSError, ValueError):
+    except (OSError, ValueError, ImportError, KeyError):  # a Python without its sysconfig's data has no such folders
         return {}
     has = [module for module in NEEDED if files.keys() & {"%s/%s.py" % (PACKAGES, module), "%s/%s/__init__.py" % (PACKAGES, module)}]
     return files if has == list(NEEDED) else {}

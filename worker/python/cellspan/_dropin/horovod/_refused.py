@@ -59,6 +59,10 @@ def function(name):
     return refused
 
 
+# pickle asks each module for the names of some objects, and goes on at an AttributeError only.
+_NoAttribute = type("NotImplementedError", (NotImplementedError, AttributeError), {})
+
+
 class Part(types.ModuleType):
     """A submodule that can be imported and whose names are refused."""
 
@@ -70,4 +74,4 @@ class Part(types.ModuleType):
         __tracebackhide__ = True
         if attribute.startswith("__"):
             raise AttributeError(attribute)
-        raise NotImplementedError(f"{attribute}: {words(self._name)}")
+        raise _NoAttribute(f"{attribute}: {words(self._name)}")
