@@ -80,6 +80,7 @@ class End:
         self.seen = []
         self.published = []
         self.closed = False
+        self.drained = 0  # so often were the pipes emptied
 
     def send(self, kind, cell=0, fields=None, blob=0, data=None, worker=1):
         """A message to the worker; `data`: its blob's bytes."""
@@ -110,11 +111,10 @@ class End:
         for number, fd in ((1, self.out), (2, self.err)):
             if fd not in ready:
                 continue
-            size = self._holds(fd)
+            size, drained = self._holds(fd), self.drained
             while not self.closed and select.select([self.sock], [], [], 0)[0]:
                 self._packet()
-            size = min(size, self._holds(fd))  # a packet may have had the pipes drained
-            if size:
+            if drained == self.drained and size:  # else a packet had them emptied, and what is there now may be newer than the next packet
                 self._pipe(number, fd, size)
 
     @staticmethod
@@ -129,6 +129,7 @@ class End:
         return data
 
     def drain_pipes(self):
+        self.drained += 1
         for number, fd in ((1, self.out), (2, self.err)):
             while select.select([fd], [], [], 0)[0] and self._pipe(number, fd):
                 pass
