@@ -62,6 +62,7 @@ check_PROGRAMS += \
 	tests/unit/base/rank_set.t \
 	tests/unit/base/settings.t \
 	tests/unit/base/settings_files.t \
+	tests/unit/base/settings_maxima.t \
 	tests/unit/base/rows.t \
 	tests/unit/base/utf8.t
 EXTRA_DIST += tests/unit/chaos.h tests/unit/descriptors.h
@@ -79,7 +80,9 @@ tests_unit_base_child_lines_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_base_child_lines_t_LDADD = base/libbase.a
 tests_unit_base_settings_t_SOURCES = tests/unit/base/settings.c
 tests_unit_base_settings_t_LDADD = base/libbase.a
-tests_unit_base_settings_files_t_SOURCES = tests/unit/base/settings_files.c
+tests_unit_base_settings_maxima_t_SOURCES = tests/unit/base/settings_maxima.c tests/unit/base/settings_folder.h
+tests_unit_base_settings_maxima_t_LDADD = base/libbase.a
+tests_unit_base_settings_files_t_SOURCES = tests/unit/base/settings_files.c tests/unit/base/settings_folder.h
 tests_unit_base_settings_files_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_base_settings_files_t_LDADD = base/libbase.a
 tests_unit_base_rank_set_t_SOURCES = tests/unit/base/rank_set.c

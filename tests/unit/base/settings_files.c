@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests of base/settings_files.h and base/trusted_file.h: in a folder of its own, with that
  * folder's files as the site's, the user's and the project's. */
-#include "base/settings_files.h"
-
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -15,79 +13,10 @@
 #include "base/clock.h"
 #include "base/trusted_file.h"
 #include "tests/unit/chaos.h"
+#include "tests/unit/base/settings_folder.h"
 #include "tests/unit/tap.h"
 
-#define SITE    "site.toml"
-#define USER    "user.toml"
-#define PROJECT "cellspan.toml"
-
 static char top[PATH_MAX];
-
-static void write_bytes(const char *path, const char *text, size_t n)
-{
-    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-
-    if (fd < 0 || write(fd, text, n) != (ssize_t)n || close(fd) < 0)
-        diag("%s can't be written", path);
-}
-
-static void write_file(const char *path, const char *text)
-{
-    write_bytes(path, text, strlen(text));
-}
-
-static void remove_all(void)
-{
-    static const char *const paths[] = { SITE, USER, PROJECT, "target.toml" };
-    char variable[SETTING_MAXIMUM];
-
-    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
-        if (unlink(paths[i]) < 0)
-            (void)rmdir(paths[i]);
-    for (int i = 0; i < N_SETTINGS; i++) {
-        unsetenv(setting_rows[i].name);
-        unsetenv(setting_maximum((enum setting)i, variable));
-        unsetenv(setting_place_variable((enum setting)i, variable));
-    }
-    unsetenv("CELLSPAN_FROM_FILES");
-}
-
-static int set_paths(struct settings_files *f)
-{
-    return (f->path[FILE_OF_SITE] = strdup(SITE)) && (f->path[FILE_OF_USER] = strdup(USER)) &&
-                   (f->path[FILE_OF_PROJECT] = strdup(PROJECT))
-               ? 0
-               : -1;
-}
-
-/* Reads the three, and settles. */
-static int read_all(struct settings_files *f)
-{
-    *f = (struct settings_files)SETTINGS_FILES_INIT;
-    return set_paths(f) < 0 || settings_files_read(f) < 0 ? -1 : settings_files_settle(f);
-}
-
-static const char *text_of(const struct settings_files *f)
-{
-    return f->mistakes.n ? f->mistakes.p : "";
-}
-
-/* The three files say this (NULL: there is none); what is wrong is that. */
-static void says(const char *site, const char *user, const char *project, const char *wrong,
-                 const char *what)
-{
-    struct settings_files f;
-
-    if (site)
-        write_file(SITE, site);
-    if (user)
-        write_file(USER, user);
-    if (project)
-        write_file(PROJECT, project);
-    ok(read_all(&f) == 0, "%s", what);
-    is_text(text_of(&f), wrong, "%s", wrong[0] ? "and is named" : "and nothing is wrong");
-    settings_files_release(&f);
-}
 
 static void later_files_win(void)
 {
@@ -241,138 +170,6 @@ static void a_project_sets_nothing_that_runs_or_reaches(void)
     remove_all();
     says(NULL, NULL, "[maximum]\nresume = 9\n",
          "cellspan.toml:1: maximum: only /etc/cellspan.toml states maxima\n", "or maxima");
-    remove_all();
-}
-
-static void nothing_exceeds_the_maximum(void)
-{
-    const char *const site = "capture_limit = \"8G\"\n[maximum]\ncapture_limit = \"1G\"\n"
-                             "resume = 300\nhang_notice = \"5m\"\nstart_timeout = 60\n";
-    struct settings_files f;
-
-    write_file(SITE, site);
-    write_file(USER, "resume = 200\n");
-    setenv("CELLSPAN_HANG_NOTICE", "off", 1);
-    ok(read_all(&f) == 0, "maxima");
-    is_text(text_of(&f), "", "nothing is wrong");
-    is_int((int64_t)setting_value(SETTING_CAPTURE_LIMIT), 1 << 30, "not the site's own value");
-    is_int((int64_t)setting_value(SETTING_HANG_NOTICE), 300 * (int64_t)NS_PER_S,
-           "nor what the environment says: off is more than any");
-    is_int((int64_t)setting_value(SETTING_START_TIMEOUT), 60 * (int64_t)NS_PER_S,
-           "nor the default");
-    is_int((int64_t)setting_value(SETTING_RESUME), 200 * (int64_t)NS_PER_S, "what is less counts");
-    ok(f.now[SETTING_CAPTURE_LIMIT].over && !f.now[SETTING_RESUME].over &&
-           f.now[SETTING_HANG_NOTICE].over && f.now[SETTING_START_TIMEOUT].over,
-       "it is known which are above");
-    is_text(setting_text(SETTING_START_TIMEOUT), "60", "programs that read the text get it, too");
-    setenv("CELLSPAN_CAPTURE_LIMIT", "64G", 1);
-    is_int((int64_t)setting_value(SETTING_CAPTURE_LIMIT), 1 << 30, "nor what a process sets later");
-    settings_files_release(&f);
-    remove_all();
-    says(
-        "[maximum]\nmerge = \"raw\"\nresme = 3\n", NULL, NULL,
-        "site.toml:2: maximum.merge: only durations, sizes, gpu_idle and numbers of ranks or GPUs have a maximum\n"
-        "site.toml:3: maximum.resme: there is no such setting; did you mean resume?\n",
-        "a maximum of what has none");
-    remove_all();
-    says("[maximum]\nn = 8\ntimeout = \"12h\"\ngrace = 30\n", NULL, "n = 64\ngrace = 5\n", "",
-         "maxima of options");
-    is_int((int64_t)setting_value(SETTING_N), 8, "a project's number of ranks");
-    is_int((int64_t)setting_value(SETTING_TIMEOUT), 43200 * (int64_t)NS_PER_S, "never is more");
-    is_int((int64_t)setting_value(SETTING_GRACE), 5 * (int64_t)NS_PER_S, "and what is less counts");
-    is_int((int64_t)setting_most(SETTING_GRACE), 30 * (int64_t)NS_PER_S, "the maximum itself");
-    is_int((int64_t)setting_most(SETTING_RESUME), 0, "which others don't have");
-    remove_all();
-    says("[maximum]\nn = 8\n", NULL, "n = 0\n",
-         "cellspan.toml:1: n = 0: a whole number is wanted, from 1 to 65536, or auto\n",
-         "no number");
-    is_int((int64_t)setting_value(SETTING_N), 0, "the number that fits the machine is no text");
-    remove_all();
-    says("[maximum]\nn = \"auto\"\n", NULL, "n = 9\n", "", "no maximum");
-    is_int((int64_t)setting_value(SETTING_N), 9, "limits nothing");
-    remove_all();
-    setenv("JUPYTERHUB_API_URL", "http://127.0.0.1:8081/hub/api", 1);
-    says("[maximum]\ngpu_idle_release = \"1h\"\n", NULL, NULL, "", "a maximum on a hub");
-    is_int((int64_t)setting_value(SETTING_GPU_IDLE_RELEASE), 900 * (int64_t)NS_PER_S,
-           "the hub's own default is less");
-    unsetenv("JUPYTERHUB_API_URL");
-    says("[maximum]\ngpu_idle_release = \"1h\"\n", NULL, NULL, "", "elsewhere");
-    is_int((int64_t)setting_value(SETTING_GPU_IDLE_RELEASE), 3600 * (int64_t)NS_PER_S,
-           "the default is never, which is more");
-    remove_all();
-    says("[maximum]\ngpu_idle = \"end\"\n", "gpu_idle = \"park\"\n", NULL, "", "no parking");
-    is_int((int64_t)setting_value(SETTING_GPU_IDLE), GPU_IDLE_END, "which frees no GPUs then");
-    is_int(setting_gpu_idle(), GPU_IDLE_END, "nor keeps them");
-    remove_all();
-    says("[maximum]\ngpu_idle = \"park\"\n", "gpu_idle = \"keep\"\n", NULL, "", "at most parked");
-    is_int(setting_gpu_idle(), GPU_IDLE_PARK, "they don't keep their GPUs");
-    setenv("SLURM_JOB_ID", "1", 1);
-    is_int(setting_gpu_idle(), GPU_IDLE_END, "nor in an allocation");
-    unsetenv("SLURM_JOB_ID");
-    remove_all();
-    says("[maximum]\ngpu_idle = \"park-or-keep\"\n", NULL, NULL, "", "the default is less");
-    is_int(setting_gpu_idle(), GPU_IDLE_END, "they end");
-    remove_all();
-    says("maximum = 3\n", NULL, NULL, "site.toml:1: maximum: a table is wanted: [maximum]\n",
-         "no table");
-    remove_all();
-}
-
-/* ---- a quota ---- */
-
-static void is_quota(const char *site, const char *user, const char *project,
-                     const char *environment, int64_t quota, const char *place, const char *what)
-{
-    if (environment)
-        setenv("CELLSPAN_GPU_QUOTA", environment, 1);
-    says(site, user, project, "", what);
-    is_int((int64_t)setting_value(SETTING_GPU_QUOTA), quota, "so many GPUs");
-    is_text(setting_place(SETTING_GPU_QUOTA), place, "who has set it");
-    remove_all();
-}
-
-static void the_smallest_quota_counts(void)
-{
-    struct settings_files f;
-
-    is_quota(NULL, NULL, NULL, NULL, 0, "", "no quota");
-    is_quota("gpu_quota = 2\n", NULL, NULL, NULL, 2, "site.toml:1", "the site's");
-    is_quota("gpu_quota = 2\n", "\ngpu_quota = 4\n", "gpu_quota = 8\n", "16", 2, "site.toml:1",
-             "nobody raises it");
-    is_quota("gpu_quota = 4\n", "\ngpu_quota = 3\n", "\n\ngpu_quota = 1\n", "2", 1,
-             "cellspan.toml:3", "anybody lowers it");
-    is_quota("gpu_quota = 4\n", NULL, NULL, "3", 3, "", "also the environment");
-    is_quota("gpu_quota = 4\n", NULL, "gpu_quota = \"off\"\n", "off", 4, "site.toml:1",
-             "off is the largest");
-    is_quota("gpu_quota = 4\n[maximum]\ngpu_quota = 2\n", NULL, NULL, NULL, 2, "site.toml:3",
-             "two of one file");
-    is_quota("gpu_quota = 2\n[maximum]\ngpu_quota = 4\n", NULL, NULL, NULL, 2, "site.toml:1",
-             "whichever is the smaller one");
-    is_quota("[maximum]\ngpu_quota = 2\n", NULL, NULL, NULL, 2, "site.toml:2",
-             "a maximum is a quota");
-    is_quota("[maximum]\ngpu_quota = 2\n", NULL, "gpu_quota = 3\n", "off", 2, "site.toml:2",
-             "for all");
-    write_file(SITE, "gpu_quota = 2\n");
-    write_file(USER, "gpu_quota = 4\n");
-    setenv("CELLSPAN_GPU_QUOTA", "off", 1);
-    ok(read_all(&f) == 0 && f.now[SETTING_GPU_QUOTA].larger, "what does not count is kept");
-    is_text(f.now[SETTING_GPU_QUOTA].larger,
-            "4, user.toml:1; off, CELLSPAN_GPU_QUOTA in the environment", "with its places");
-    settings_files_release(&f);
-    remove_all();
-    says("gpu_quota = -1\n", "gpu_quota = \"x\"\n", "gpu_quota = 0\n",
-         "site.toml:1: gpu_quota = -1: a whole number is wanted, from 1 to 4096, or off\n"
-         "user.toml:1: gpu_quota = \"x\": a whole number is wanted, from 1 to 4096, or off\n"
-         "cellspan.toml:1: gpu_quota = 0: a whole number is wanted, from 1 to 4096, or off\n",
-         "no quotas");
-    is_int((int64_t)setting_value(SETTING_GPU_QUOTA), 0, "are none");
-    remove_all();
-    setenv("CELLSPAN_GPU_QUOTA", "-1", 1);
-    says("gpu_quota = 2\n", NULL, NULL,
-         "CELLSPAN_GPU_QUOTA=-1: a whole number is wanted, from 1 to 4096, or off; 2 of "
-         "site.toml:1 is used\n",
-         "one in the environment that is none");
-    is_int((int64_t)setting_value(SETTING_GPU_QUOTA), 2, "raises nothing");
     remove_all();
 }
 
@@ -642,17 +439,12 @@ int main(void)
 {
     char template[] = "/tmp/settings-XXXXXX";
 
-    if (!mkdtemp(template) || chdir(template) < 0 || !getcwd(top, sizeof top))
+    if (!folder_begin(template) || !getcwd(top, sizeof top))
         return 99;
-    (void)umask(022);
-    (void)chmod(template, 0755);
-    remove_all();
     later_files_win();
     the_environment_wins();
     mistakes_are_named();
     a_project_sets_nothing_that_runs_or_reaches();
-    nothing_exceeds_the_maximum();
-    the_smallest_quota_counts();
     odd_files_are_refused();
     a_file_that_grows_has_a_bound();
     files_that_others_can_write_are_refused();
