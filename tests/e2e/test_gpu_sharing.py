@@ -4,28 +4,17 @@
 from __future__ import annotations
 
 import os
-import pathlib
 import re
-import shutil
 import signal
 
 import processes
 import pytest
-from test_gpus import Machine, book, doubles, four, gpus, lent, refused  # noqa: F401  (fixtures)
+from test_gpus import book, doubles, four, gpus, lent, refused  # noqa: F401  (fixtures)
+from test_ps_all import machine  # noqa: F401  (a fixture)
 
 ANN = 300_000 + os.getpid() % 50_000 * 2  # another run of the tests on this machine has other users
 BOB = ANN + 1
 SIZE = "%%%%distribute %s\nimport os\nos.environ['WORLD_SIZE']"
-
-
-@pytest.fixture
-def machine(users, doubles):  # noqa: F811
-    """A machine with four GPUs, which all users may use."""
-    folder = pathlib.Path(users.folder)
-    machine = Machine(folder, {name: shutil.copy(path, folder) for name, path in doubles.items()})
-    machine.leases.mkdir()
-    machine.leases.chmod(0o1777)
-    return machine
 
 
 # ---- a quota

@@ -242,25 +242,34 @@ def test_names_without_measure_are_not_kept(cellspan, users, machine, fakes):
     assert notebooks[own]["notebook"] == "n" * 5000
 
 
+def told_with(cellspan, users, machine, fakes, content, *forms):
+    """The pid of a kernel of Bob's that answers so, and what `ps --all` prints meanwhile, for each form: "" or one of its options."""
+    session, told = Session(key=b"k"), []
+    with zmq.Context() as context, context.socket(zmq.ROUTER) as socket:
+        socket.linger = 0
+        pid = fakes(connection(users[BOB].home, "odd.json", BOB, control_port=socket.bind_to_random_port("tcp://127.0.0.1")), users[BOB])
+        for form in forms:
+            asking = cellspan("ps", "--all", *form.split(), start=True, **machine.environment)
+            try:
+                assert socket.poll(100000), "it asks"
+                names, asked = session.feed_identities(socket.recv_multipart())
+                session.send(socket, "cellspan_overview_reply", content, parent=session.deserialize(asked), ident=names)
+                told.append(asking.communicate(timeout=100)[0])
+            finally:
+                asking.kill()
+                asking.communicate()
+    return pid, *told
+
+
 @pytest.mark.parametrize("content, error", [
     ({"x": "y" * (3 << 20)}, "it answers at a length that nobody reads"),
     ({"x": [{}] * 140000}, "it answers at a length that nobody reads"),
     ({"x": [{}] * 340000}, "it gives an answer that takes too much memory"),
 ], ids=["long", "many values", "more values"])
 def test_an_answer_without_measure_is_not_kept(cellspan, users, machine, fakes, content, error):
-    ann, session = users.notebook(ANN, env=machine.environment), Session(key=b"k")
-    with zmq.Context() as context, context.socket(zmq.ROUTER) as socket:
-        socket.linger = 0
-        pid = fakes(connection(users[BOB].home, "big.json", BOB, control_port=socket.bind_to_random_port("tcp://127.0.0.1")), users[BOB])
-        asking = cellspan("ps", "--all", "--json", start=True, **machine.environment)
-        try:
-            assert socket.poll(100000), "it asks"
-            names, asked = session.feed_identities(socket.recv_multipart())
-            session.send(socket, "cellspan_overview_reply", content, parent=session.deserialize(asked), ident=names)
-            told = {one["pid"]: one for one in json.loads(asking.communicate(timeout=100)[0])["notebooks"]}
-        finally:
-            asking.kill()
-            asking.communicate()
+    ann = users.notebook(ANN, env=machine.environment)
+    pid, text = told_with(cellspan, users, machine, fakes, content, "--json")
+    told = {one["pid"]: one for one in json.loads(text)["notebooks"]}
     assert told[ann.pid]["status"] == "ok" and error in told[pid]["error"], told[pid]
 
 
@@ -270,20 +279,8 @@ HOSTILE = {"status": "ok", "idle": -1e300, "cell": {"count": "x", "seconds": 1e3
 
 @pytest.mark.parametrize("content", [HOSTILE, {"status": "ok", "table": [], "cell": 5}, {"status": "ok", "x": json.loads("[" * 900 + "]" * 900)}], ids=["odd values", "odd kinds", "deep"])
 def test_the_brief_list_has_its_form_whatever_is_answered(cellspan, users, machine, fakes, content):
-    session = Session(key=b"k")
-    with zmq.Context() as context, context.socket(zmq.ROUTER) as socket:
-        socket.linger = 0
-        pid = fakes(connection(users[BOB].home, "odd.json", BOB, control_port=socket.bind_to_random_port("tcp://127.0.0.1")), users[BOB])
-        asking = cellspan("ps", "--all", "--brief", start=True, **machine.environment)
-        try:
-            assert socket.poll(100000), "it asks"
-            names, asked = session.feed_identities(socket.recv_multipart())
-            session.send(socket, "cellspan_overview_reply", content, parent=session.deserialize(asked), ident=names)
-            told = json.loads(asking.communicate(timeout=100)[0])
-        finally:
-            asking.kill()
-            asking.communicate()
-    one = next(one for one in told["notebooks"] if one["pid"] == pid)
+    pid, text = told_with(cellspan, users, machine, fakes, content, "--brief")
+    one = next(one for one in json.loads(text)["notebooks"] if one["pid"] == pid)
     assert len(json.dumps(one)) < 4000 and "secret" not in json.dumps(one), one
     kinds = {"pid": int, "uid": int, "user": str, "notebook": str, "job": bool, "state": str, "ranks": int, "busy": int, "gpus": int, "on": (str, type(None)), "memory": int,
              "idle": (float, type(None)), "cell": (int, type(None)), "running": (float, type(None)), "version": (str, type(None)), "seconds": int}
@@ -292,27 +289,14 @@ def test_the_brief_list_has_its_form_whatever_is_answered(cellspan, users, machi
 
 
 def test_no_kernel_says_what_none_can(cellspan, users, machine, fakes):
-    session, seen = Session(key=b"k"), {}
     content = dict(HOSTILE, error="forged", asked=False, gpus=1 << 40, cell={"count": -5, "seconds": -1},
                    table={"on": "", "ranks": [{"pid": 1, "memory": -1, "gpu": "," * 5000}, {"pid": 1, "memory": 1 << 62}, {"pid": 1, "memory": 1 << 62}]})
-    with zmq.Context() as context, context.socket(zmq.ROUTER) as socket:
-        socket.linger = 0
-        pid = fakes(connection(users[BOB].home, "odd.json", BOB, control_port=socket.bind_to_random_port("tcp://127.0.0.1")), users[BOB])
-        for form in ((), ("--json",), ("--brief",)):
-            asking = cellspan("ps", "--all", *form, start=True, **machine.environment)
-            try:
-                assert socket.poll(100000), "it asks"
-                names, asked = session.feed_identities(socket.recv_multipart())
-                session.send(socket, "cellspan_overview_reply", content, parent=session.deserialize(asked), ident=names)
-                seen[form] = asking.communicate(timeout=100)[0].decode()
-            finally:
-                asking.kill()
-                asking.communicate()
-    row = next(row for row in seen[()].splitlines() if row.startswith("%d " % pid))
+    pid, table, whole, brief = told_with(cellspan, users, machine, fakes, content, "", "--json", "--brief")
+    row = next(row for row in table.decode().splitlines() if row.startswith("%d " % pid))
     assert "In [0] -" in row and "2097152.0 GiB" in row and " 1536 " in row, row
-    one = next(one for one in json.loads(seen["--json",])["notebooks"] if one["pid"] == pid)
+    one = next(one for one in json.loads(whole)["notebooks"] if one["pid"] == pid)
     assert "error" not in one and "asked" not in one, one
-    one = next(one for one in json.loads(seen["--brief",])["notebooks"] if one["pid"] == pid)
+    one = next(one for one in json.loads(brief)["notebooks"] if one["pid"] == pid)
     assert (one["state"], one["cell"], one["gpus"], one["memory"]) == ("ranks", None, 1536, 1 << 50), one
 
 

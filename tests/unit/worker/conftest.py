@@ -9,6 +9,16 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 
+@pytest.fixture
+def nb():
+    """A notebook's variables, as home has them; some files have one of their own, with more."""
+    from notebook import Notebook
+
+    notebook = Notebook()
+    yield notebook
+    notebook.close()
+
+
 @pytest.fixture(scope="module")
 def zygote():
     """One for all tests of a file: its imports take a while."""

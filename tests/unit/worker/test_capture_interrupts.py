@@ -14,7 +14,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 from cellspan._capture import vars_bundle  # noqa: E402
 from cellspan._capture.call_buffers import is_group  # noqa: E402
 from cellspan._capture.capture import Capture  # noqa: E402
-from notebook import Notebook  # noqa: E402
 
 FILES = tuple(f"/_capture/{name}.py" for name in ("assigned", "call_buffers", "capture", "fingerprints", "rank_definitions", "sharing"))
 
@@ -78,13 +77,6 @@ class Ranks:
                 views[index] = memoryview(bytearray(self.ns[name][number]))
 
         return vars_bundle.unpack_bytes(load, self.nb.ns, None, fill)[1]
-
-
-@pytest.fixture
-def nb():
-    notebook = Notebook()
-    yield notebook
-    notebook.close()
 
 
 def each_step(scenario):

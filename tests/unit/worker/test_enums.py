@@ -10,14 +10,6 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from cellspan._capture import enums, origins, reducers, vars_bundle  # noqa: E402
-from notebook import Notebook  # noqa: E402
-
-
-@pytest.fixture
-def nb():
-    notebook = Notebook()
-    yield notebook
-    notebook.close()
 
 
 # What defines the enum E and a member e of it; what is printed at home and elsewhere, which must be the same

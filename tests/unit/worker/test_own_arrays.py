@@ -12,14 +12,7 @@ numpy = pytest.importorskip("numpy")
 
 sys.path.insert(0, str(Path(__file__).parent))
 from cellspan._capture import enums, reducers  # noqa: E402
-from notebook import Notebook, round_trip  # noqa: E402
-
-
-@pytest.fixture
-def nb():
-    notebook = Notebook()
-    yield notebook
-    notebook.close()
+from notebook import round_trip  # noqa: E402
 
 
 @pytest.mark.parametrize("make", ["numpy.arange(3)", "numpy.zeros((2, 5), order='F')", "numpy.float64([[1]]).T", "numpy.zeros(3, dtype='i4, f8')", "numpy.arange(9)[::2]",

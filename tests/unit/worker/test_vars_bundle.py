@@ -16,14 +16,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from cellspan._capture import call_buffers, origins, rebuild, reducers, vars_bundle  # noqa: E402
-from notebook import Notebook, round_trip  # noqa: E402
-
-
-@pytest.fixture
-def nb():
-    notebook = Notebook()
-    yield notebook
-    notebook.close()
+from notebook import round_trip  # noqa: E402
 
 
 # -- values
