@@ -27,8 +27,8 @@ static inline bool agent_line_is_end(struct slice s)
 #define AGENT_LINE_BOOT     "boot " /* the machine's boot id follows */
 #define AGENT_LINE_THERE    "there"
 #define AGENT_LINE_GONE     "gone"
-/* then, and when it changes: does the agent want a relay? Its folder and why follow, as
- * after RELAY_WANTED. */
+/* After these, and whenever it changes, one of two lines says whether the agent wants a relay. The
+ * agent's folder and the reason follow WANTED, as they follow RELAY_WANTED. */
 #define AGENT_LINE_WANTED   "wanted "
 #define AGENT_LINE_UNWANTED "unwanted"
 

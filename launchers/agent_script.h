@@ -34,7 +34,8 @@
 #define SCRIPT_COUNT ".files"
 
 /* What it reads after SCRIPT_MISSING. N HASH M ARCH follow, and after the newline M bytes, which
- * are a Python program, and the N bytes that it reads and installs. HASH is of them unpacked. */
+ * are a Python program, and the N bytes that it reads and installs. HASH is that of the N bytes
+ * when they are unpacked. */
 #define SCRIPT_PUT "put "
 /* The same, but its N bytes are in SCRIPT_FILE, from byte START on: N HASH M ARCH START ALL and a
  * newline, then the M bytes. If the file has not ALL bytes there, or others than were sent, it says

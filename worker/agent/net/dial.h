@@ -84,8 +84,8 @@ void tcp_probe_stop(struct tcp_probe *p); /* f is not called any more; NULL is f
 /* ---- host_lookup.c ---- */
 /* Looks up the name in an endpoint, and goes on as long as name servers don't answer. */
 
-/* The addresses have the endpoint's port. n 0: the name has none, and host_lookup_why() says why.
- * To be stopped afterwards, as always. */
+/* The addresses have the endpoint's port. n 0: the name has no address, and host_lookup_why() says
+ * why. The lookup is not over by that: whoever started it calls host_lookup_stop(). */
 typedef void (*host_lookup_f)(void *arg, const struct address *found, unsigned n);
 
 /* NULL: *err says why. */
