@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import os
+import platform
+
 import pytest
-from client import ANSI, all_print, values
+from client import ANSI, Notebook, all_print, values
 
 BEFOREHAND = "torch._dynamo"  # what the first DistributedDataParallel imports, in seconds: torch_users.py
 IMPORTS = "import cellspan, os, sys\nfrom cellspan.torch import DeepspeedTorchDistributor, TorchDistributor\n"
@@ -53,6 +56,40 @@ def test_checks_in_the_originals_order(book):
         (CPU + "._train_on_dataframe(print, None)", "ValueError", "requires setting TorchDistributor.local_mode to False."),
     ):
         assert text in book.run(made).assert_error(ename).reply["evalue"], made
+
+
+ELSEWHERE = """#!/bin/sh
+while [ "$1" != -- ]; do shift; done; shift
+echo "nodes 1"
+CELLSPAN_AGENT=0 exec "$@" >&2
+"""
+
+
+def test_machines_without_gpus_are_told_by_the_users_own_arguments(tmp_path):
+    """With an engine, whose machines home can't ask itself; each drop-in that has such an argument."""
+    (tmp_path / "cellspan-launch-elsewhere").write_text(ELSEWHERE)
+    (tmp_path / "cellspan-launch-elsewhere").chmod(0o755)
+    nb = Notebook(env={"PATH": "%s:%s" % (tmp_path, os.environ["PATH"])})
+    try:
+        nb.ok(IMPORTS + "from cellspan.tensorflow import MirroredStrategyRunner\ndef train(): return 1\n"
+              "def runs(**given): return cellspan.distributed(on='elsewhere', **given)(train).distributed()")
+        for call, told in (
+            ("TorchDistributor(2, False, on='elsewhere').run(train)", "use_gpu=True: there is no GPU on %s (use_gpu=False trains on processors)"),
+            ("DeepspeedTorchDistributor(2, 1, False, on='elsewhere').run('train.py')",
+             "useGpu=True: there is no GPU on %s (useGpu=False trains on processors)"),
+            ("MirroredStrategyRunner(num_slots=2, on='elsewhere').run(train)",
+             "use_gpu=True: there is no GPU on %s (use_gpu=False trains on processors)"),
+            ("runs(num_accelerators=2)", "num_accelerators=2: there is no GPU on %s (use @cellspan.distributed(n=2) to run on processors)"),
+            ("runs(n=2, gpus_per_rank=1)", "gpus_per_rank=1: there is no GPU on %s (use @cellspan.distributed(n=2) to run on processors)"),
+        ):
+            said = nb.run(call).assert_error("RuntimeError").reply["evalue"]
+            assert said.startswith(told % platform.node()), said
+        nb.ok("%%distribute -n 1 --on elsewhere\n1")
+        said = nb.run("TorchDistributor(1, False, reuse=True).run(train)").assert_error("ValueError").reply["evalue"]
+        assert said.startswith("use_gpu=True: rank 0 was started without GPUs (without reuse=True, new ones start)"), said
+    finally:
+        nb.close()
+    assert nb.left == []
 
 
 @pytest.mark.parametrize("call, cause", [

@@ -87,3 +87,31 @@ def test_options_that_contradict_each_other_are_all_named():
     assert _option_errors.in_python(error, {"nproc": 2, "ranks": [5]}) == "n=2, ranks=[5]: there is no rank 5 in a world of 2 (ranks 0-1)"
     error = type("EngineError", (Exception,), {})("--on slurm:--nodes=2 --ranks=1: no such thing")
     assert _option_errors.in_python(error, {"on": "slurm:--nodes=2 --ranks=1"}) == "on='slurm:--nodes=2 --ranks=1': no such thing"
+
+
+@pytest.mark.parametrize(("said", "kind", "told"), [
+    ("gpus=1: there is no GPU on h1, h2 (leave gpus= out to run without); h1: why", RuntimeError,
+     "use_gpu=True: there is no GPU on h1, h2 (use_gpu=False trains on processors); h1: why"),
+    ("gpus='1,own': there is no GPU on h1 (leave gpus= out to run without)", RuntimeError,
+     "use_gpu=True: there is no GPU on h1 (use_gpu=False trains on processors)"),
+    ("n=4: there are 2 GPUs (h1: 2) for 4 ranks; no_gpu=True runs without GPUs, share=True lets several processes use one GPU", ValueError,
+     "num_processes=4: there are 2 GPUs (h1: 2) for 4 ranks; use_gpu=False trains on processors"),
+    ("n=4: there is room for 2 ranks (h1); give n=2", ValueError, "num_processes=4: there is room for 2 ranks (h1); give num_processes=2"),
+    ("no_gpu=True: ranks 0-1 were started with GPUs (fresh=True ends them and starts new ones)", ValueError,
+     "use_gpu=False: ranks 0-1 were started with GPUs (without reuse=True, new ones start)"),
+    ("on='x': no such engine", ValueError, "on='x': no such engine"),
+])
+def test_an_error_names_the_arguments_of_a_drop_in(said, kind, told):
+    with pytest.raises(kind) as caught, _option_errors.OwnNames("num_processes", "use_gpu=True", "use_gpu=False"):
+        raise ValueError(said)
+    assert type(caught.value) is kind and str(caught.value) == told
+
+
+def test_an_exception_of_a_rank_stays_as_it_is():
+    class OfRank(ValueError):
+        pass
+
+    with pytest.raises(OfRank, match="^gpus=1: there is no GPU on mine$"), _option_errors.OwnNames("np"):
+        raise OfRank("gpus=1: there is no GPU on mine")
+    with pytest.raises(ValueError, match="^gpus=1: mine$"), _option_errors.OwnNames("np"):
+        raise ValueError("gpus=1: mine")  # such a drop-in has no argument for GPUs

@@ -79,7 +79,7 @@ def _has_executors(master):
     return bool(master) and not re.match(r"local(\[|$)", master)
 
 
-def place_and_gpus(on, use_gpu):
+def place_and_gpus(on, use_gpu, instead="use_gpu=False trains on processors"):
     """For work that is to run on a cluster: where it runs, as the option `on`, and the option `gpus`. Prints place_of()'s line.
 
     `gpus` makes a rank without a GPU an error, or is None where ranks have theirs already. RuntimeError: GPUs are wanted, and this
@@ -87,10 +87,10 @@ def place_and_gpus(on, use_gpu):
     """
     __tracebackhide__ = True
     place = place_of(on, say=True)
-    return place, gpus_of_place(place) if use_gpu else None
+    return place, gpus_of_place(place, instead) if use_gpu else None
 
 
-def gpus_of_place(on, instead="use_gpu=False trains on processors"):
+def gpus_of_place(on, instead):
     """As place_and_gpus() with use_gpu, without its line. instead: what to do without GPUs, for the error's text."""
     __tracebackhide__ = True
     group = _api.group()

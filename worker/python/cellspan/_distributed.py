@@ -12,6 +12,7 @@ from . import _api
 from ._base.whole import whole
 from ._cluster_place import gpus_of_place
 from ._jobs import launch
+from ._option_errors import OwnNames
 
 TIMEOUT = 10800  # seconds, as there
 KEEP = object()  # with_overrides(): keep the value
@@ -79,9 +80,10 @@ class DistributedFunction:
         __tracebackhide__ = True
         options = _options(self._settings)
         if options["gpus"] and not self._has_gpus:
-            gpus_of_place(options["on"], f"use @cellspan.distributed(n={options['n'] or 2}) to run on processors")
+            gpus_of_place(options["on"], _without_gpus(options))
             self._has_gpus = True
-        return launch(self.func, args, kwargs, gather=True, **options)
+        with _own_names(self._settings, options):
+            return launch(self.func, args, kwargs, gather=True, **options)
 
     def with_overrides(
         self, num_accelerators=KEEP, accelerator_type=KEEP, remote=KEEP, timeout=KEEP, *, gpus=KEEP, gpu_type=KEEP, n=KEEP, on=KEEP,
@@ -118,6 +120,18 @@ def _check_on(on):
         return
     if home is not None:
         _api.check_on(home, on)
+
+
+def _without_gpus(options):
+    return f"use @cellspan.distributed(n={options['n'] or 2}) to run on processors"
+
+
+def _own_names(settings, options):
+    """Errors about launch()'s options name these."""
+    given = {name: settings[name] for name in ("gpus_per_rank", *_COUNTS, "accelerator_type") if settings[name] is not None}
+    count = next((name for name in _COUNTS if name in given), "n")
+    gpus = next((f"{name}={value!r}" for name, value in given.items()), "gpus")
+    return OwnNames(count, gpus, without_gpus=_without_gpus(options))
 
 
 _COUNTS = ("num_accelerators", "gpus", "n")

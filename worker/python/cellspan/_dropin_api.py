@@ -20,6 +20,7 @@ _FROM = {
     "exit_code": "_jobs",
     "group": "_api",
     "is_of_rank": "_jobs",
+    "OwnNames": "_option_errors",
     "launch": "_jobs",
     "launch_script": "_jobs",
     "is_of_ranks": "_worker.remote",

@@ -38,6 +38,49 @@ class InPython:
                 raise ValueError(text) from None
 
 
+class OwnNames:
+    """A context manager around launch() in a drop-in, whose user has written num_processes=4 and use_gpu=True where launch() got n=4 and gpus=1:
+    an error about these names the user's own arguments. n: a name; gpus, no_gpu: "use_gpu=True", "use_gpu=False"; "": the drop-in has none.
+    without_gpus: what to do without GPUs. No GPU at all is a RuntimeError, as of the drop-ins' originals."""
+
+    def __init__(self, n, gpus="", no_gpu="", without_gpus=""):
+        self.n, self._heads = n, {"gpus": gpus, "no_gpu": no_gpu}
+        self.without_gpus = without_gpus or f"{no_gpu} trains on processors"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        __tracebackhide__ = True
+        found = _OF_LAUNCH.match(str(error)) if kind is ValueError else None  # an exception of a rank has a class of its own
+        name = found and self._own(*found.group(1, 2))
+        if not name:
+            return
+        text = name + ": " + self._words(str(error)[found.end():])
+        raise (RuntimeError if _NO_GPU.match(text[len(name):]) else ValueError)(text) from None
+
+    def _own(self, name, value):
+        return f"{self.n}={value}" if name == "n" else self._heads[name]
+
+    def _words(self, text):
+        text = _N.sub(rf"{self.n}=\1", text)
+        for given, own in _ADVICE.items():
+            text = text.replace(given, self.without_gpus if own is None else own)
+        return text
+
+
+_N = re.compile(r"(?<![\w.])n=(\d+)")
+_OF_LAUNCH = re.compile(r"(n|gpus|no_gpu)=('[^']*'|\S+): ")
+_NO_GPU = re.compile(r": there is no GPU on ")
+_ADVICE = {  # what an error advises, and the same for users of a drop-in; None: its without_gpus
+    "leave gpus= out to run without": None,
+    "no_gpu=True runs without GPUs": None,
+    ", gpus= gives each rank fewer": "",
+    ", share=True lets several processes use one GPU": "",
+    "fresh=True ends them and starts new ones": "without reuse=True, new ones start",
+}
+
+
 def in_python(error, options):
     """The text for an error about one of the options; None: it is another error."""
     if type(error).__name__ not in ("UsageError", "EngineError"):

@@ -12,6 +12,7 @@ import sys
 
 from ._dropin_api import (
     Exchange,
+    OwnNames,
     caller,
     check_call,
     current_home,
@@ -75,7 +76,8 @@ class MirroredStrategyRunner:
         options = dict(place, no_gpu=not self._use_gpu, reuse=self._reuse)
         given = train_fn, kwargs, not self._use_custom_strategy
         home = caller()
-        value = home.do("tensorflow", "_launch", given, options) if is_far(home) else _launch(given, options)
+        with OwnNames("num_slots", "use_gpu=True", "use_gpu=False"):
+            value = home.do("tensorflow", "_launch", given, options) if is_far(home) else _launch(given, options)
         self._logger.info("Training with %d slots is complete!", self._num_slots)
         return value
 

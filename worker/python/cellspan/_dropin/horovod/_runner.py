@@ -11,7 +11,7 @@ import sys
 import tempfile
 import warnings
 
-from .._dropin_api import check_call, launch, place_and_gpus, setting
+from .._dropin_api import OwnNames, check_call, launch, place_and_gpus, setting
 from . import _install, _ranks
 
 ALL, SELECTED = "all", "log_callback_only"
@@ -66,7 +66,8 @@ class HorovodRunner:
         choice = setting("CELLSPAN_HOROVOD")
         env = {"CELLSPAN_HOROVOD": choice} if choice else None
         try:
-            return launch(_ranks.main, (main, kwargs, folder, _install.installed()), n=abs(np) or None, on=on, env=env, reuse=self.reuse)
+            with OwnNames("np"):
+                return launch(_ranks.main, (main, kwargs, folder, _install.installed()), n=abs(np) or None, on=on, env=env, reuse=self.reuse)
         except Exception as error:
             _show_end(folder, error)
             raise

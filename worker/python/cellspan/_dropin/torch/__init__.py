@@ -17,6 +17,7 @@ import tempfile
 
 from .. import RemoteError
 from .._dropin_api import (
+    OwnNames,
     caller,
     check_call,
     directory,
@@ -45,6 +46,8 @@ TAIL = 100  # lines of a traceback in the error of a script, as pyspark has them
 class Distributor:
     """What the distributors have in common; it is not for use by itself."""
 
+    _own_names = OwnNames("num_processes", "use_gpu=True", "use_gpu=False")
+
     def __init__(self, num_processes=1, local_mode=True, use_gpu=True, ssl_conf=None, *, on=None, reuse=False):
         __tracebackhide__ = True
         self.spark = _spark_session()
@@ -63,11 +66,11 @@ class Distributor:
         if not self.use_gpu:
             return self.num_processes
         if not self.local_mode:
-            gpus_of_place(place_of(self.on))
+            gpus_of_place(place_of(self.on), self._own_names.without_gpus)
             return self.num_processes
         available = gpus_here()
         if not available:
-            raise RuntimeError("GPUs were unable to be found on the driver. (use_gpu=False trains on its processors)")
+            raise RuntimeError(f"GPUs were unable to be found on the driver. ({self._own_names.without_gpus})")
         if self.num_processes > available:
             self.logger.warning(
                 "'num_processes' cannot be set to a value greater than the number of available GPUs on the driver, which is %d. "
@@ -136,7 +139,7 @@ class TorchDistributor(Distributor):
     def _place(self):
         """{option: value} for launch(): where, and on which processors."""
         __tracebackhide__ = True
-        on, gpus = ("local", None) if self.local_mode else place_and_gpus(self.on, self.use_gpu)
+        on, gpus = ("local", None) if self.local_mode else place_and_gpus(self.on, self.use_gpu, self._own_names.without_gpus)
         return {"n": self.num_processes, "on": on, "gpus": gpus, "no_gpu": not self.use_gpu, "reuse": self.reuse}
 
     def _run_function(self, fn, args, kwargs, parts=None):
@@ -147,9 +150,10 @@ class TorchDistributor(Distributor):
             print(f"TypeError: {error}", flush=True)
             raise RuntimeError(FAILED) from error.with_traceback(None)
         try:
-            if parts is not None:
-                return _dataframes.launch(self._wrapped(fn), parts, args, kwargs, self._place())
-            return launch(self._wrapped(fn), args, kwargs, **self._place())
+            with self._own_names:
+                if parts is not None:
+                    return _dataframes.launch(self._wrapped(fn), parts, args, kwargs, self._place())
+                return launch(self._wrapped(fn), args, kwargs, **self._place())
         except RemoteError as error:
             if not is_of_rank(error):
                 raise
@@ -170,7 +174,8 @@ class TorchDistributor(Distributor):
         with self._words(args) as words:
             words = [str(word) for word in words]
             try:
-                launch_script(path, words, **self._place())
+                with self._own_names:
+                    launch_script(path, words, **self._place())
             except RemoteError as error:
                 if not is_of_rank(error):
                     raise
@@ -192,6 +197,7 @@ class DeepspeedTorchDistributor(TorchDistributor):
     as --deepspeed_config: a path, or for scripts elsewhere the JSON as base64, which DeepSpeed decodes.
     """
 
+    _own_names = OwnNames("numGpus * nnodes", "useGpu=True", "useGpu=False")
     _DEEPSPEED_SSL_CONF = "deepspeed.spark.distributor.ignoreSsl"
 
     def __init__(self, numGpus=1, nnodes=1, localMode=True, useGpu=True, deepspeedConfig=None, *, on=None, reuse=False):
