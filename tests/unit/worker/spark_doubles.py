@@ -49,6 +49,7 @@ def double(monkeypatch, slots, fails="", tries="", **conf):
         _ensure_initialized = staticmethod(lambda: None)
         _jvm = mock.MagicMock()
         master = "spark://h:7077"
+        startTime = 0
 
         def __init__(self, conf):
             seen.conf = conf

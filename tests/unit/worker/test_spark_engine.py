@@ -292,7 +292,8 @@ def test_too_few_slots_are_counted_before_the_job(monkeypatch, environment):
     launch = Launch("spark://h:7077", 2)
     with pytest.raises(Failed, match="has 1 slots for these tasks, and 2 are needed"):
         spark.main(launch)
-    assert seen.rows is None and seen.stopped == 1 and "say Spark has given 1 of 2 slots so far" in launch.lines
+    assert seen.rows is None and seen.stopped == 1 and launch.lines[-1].startswith(
+        "say Spark has given 1 of 2 slots so far: the ranks wait for more until none has come for 10 min; ")
     assert len(launch.waits) * spark_slots.POLL == 600  # as long as Spark itself looks
     double(monkeypatch, [1], **{"spark.scheduler.barrier.maxConcurrentTasksCheck.interval": "3s",
                                 "spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures": "10"})

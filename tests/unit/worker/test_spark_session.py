@@ -7,6 +7,7 @@ import socket
 import stat
 import sys
 import threading
+import time
 
 import pytest
 from cellspan._launch import spark, spark_notebook, spark_slots
@@ -42,9 +43,6 @@ def test_a_session_that_can_not_is_named(monkeypatch, session, tmp_path):
     session([3], **{"spark.dynamicAllocation.enabled": "true"})
     with pytest.raises(Cannot, match="dynamicAllocation.enabled is true in the notebook's session"):
         spark.main(Launch("", 2))
-    session([0])
-    with pytest.raises(Failed, match="spark://h:7077, has no executor yet"):
-        spark.main(Launch("", 0))
 
 
 def test_ranks_are_a_job_of_the_notebooks_session(session):
@@ -63,6 +61,62 @@ def test_ranks_are_a_job_of_the_notebooks_session(session):
     assert "nodes 3 ranks together" in launch.lines  # as many as there are slots
 
 
+@pytest.mark.parametrize(("age", "slots", "waits"), [
+    (100, [3], 0),
+    (0, [1, 1, 1, 3], spark_slots.SETTLED + 1),  # executors come one after another
+    (100, [0, 0, 1, 3], spark_slots.SETTLED + 1),  # as to a session whose cluster was busy
+])
+def test_a_session_is_asked_for_all_its_slots_when_its_executors_have_come(session, age, slots, waits):
+    session(slots)
+    sys.modules["pyspark"].SparkContext._active_spark_context.startTime = 1000 * (time.time() - age)
+    launch = Launch("", 0)
+    spark.main(launch)
+    assert "nodes 3 ranks together" in launch.lines
+    assert waits <= len(launch.waits) * spark_slots.POLL <= waits + 0.5 and (age or not any("the ranks wait" in line for line in launch.lines))
+
+
+def test_a_session_without_an_executor_is_waited_for_and_says_so(session):
+    """Without an end, as in a queue: lagom() says no number."""
+    seen = session([0])
+    launch = Launch("", 0)
+    launch.wait = lambda seconds: (launch.waits.append(seconds), len(launch.waits) == 2000 and launch.over.set())
+    spark.main(launch)
+    line = "say the ranks wait until the session has an executor: is spark://h:7077 busy, or are its workers smaller than an executor (%s is 1g)? %s" % (
+        spark_slots.MEMORY, spark_slots.GIVE_UP.capitalize())
+    assert launch.lines == ["end 10", line] and seen.rows is None
+    seen, launch = session([0]), Launch("", 0)
+    launch.wait = lambda seconds: setattr(seen, "is_stopped", True)
+    with pytest.raises(Failed, match=ENDED):
+        spark.main(launch)
+
+
+def test_tasks_of_earlier_ranks_are_not_called_the_users(session):
+    """They end at this moment; else they are named apart."""
+    def said(seen, seconds, busy):
+        launch, busy = Launch("", 2), busy + [0]
+        launch.wait = lambda _: (launch.waits.append(1), len(launch.waits) * spark_slots.POLL > seconds and busy.clear())
+        spark_slots.wait_for_slots(launch, lambda: {"slots": 3, "busy": sum(busy), "ranks": 2, "stopped": False}, "m", {}, 600, Failed("x"), lambda: False)
+        return launch.lines
+
+    start = "say the ranks wait, for up to 10 min, until 2 of the 3 slots of the session are free at once: "
+    assert said(session, 1, [2]) == []
+    assert said(session, 5, [2]) == [start + "earlier ranks, which end now, have 2 (interrupt the cell to give up)"]
+    assert said(session, 1, [3]) == [start + "its own Spark tasks run on 1; earlier ranks, which end now, have 2 (interrupt the cell to give up)"]
+
+
+def test_home_counts_the_tasks_that_are_agents(session):
+    seen = session([3])
+    seen.lasts.clear()
+    context = sys.modules["pyspark"].SparkContext._active_spark_context
+    classic = spark_jobs.Classic(context)
+    job = classic.job({"secrets": ["a", "b"], "task": "", "sent": "", "arguments": [], "settings": {}, "folder": "/"}, lambda answer: None)
+    assert seen.begun.wait(LIMIT) and classic.answer(())["ranks"] == 2
+    assert spark_jobs.Classic(object()).answer(()).get("ranks") is None and spark_jobs.ClassicJob.tasks_on(object()) == 0
+    seen.lasts.set()
+    job._thread.join(LIMIT)
+    assert classic.answer(())["ranks"] == 0
+
+
 def test_the_job_has_a_group_also_where_threads_have_no_own_ones_of_the_jvm(session):
     seen = session([2])
     sys.modules["pyspark"].SparkContext._active_spark_context._gateway = None
@@ -77,7 +131,8 @@ def test_the_time_of_the_task_that_does_nothing_is_no_wait_for_slots():
     counts = {"slots": 1, "busy": 0, "stopped": False}
     with pytest.raises(Failed, match="Spark has 1 slots for these tasks, and 2 are needed"):
         spark_slots.wait_for_slots(launch, lambda: counts, "spark://h:7077", {}, 15, Failed("x"), lambda: tries.pop(0) if len(tries) > 1 else False)
-    assert launch.lines == ["say Spark has given 1 of 2 slots so far"] and len(launch.waits) * spark_slots.POLL == 15 + 10
+    assert launch.lines == ["say Spark has given 1 of 2 slots so far: the ranks wait for more until none has come for 0.25 min; interrupt the cell to give up, "
+                            "or ask for fewer ranks"] and len(launch.waits) * spark_slots.POLL == 15 + 10
 
 
 def test_the_task_that_does_nothing_has_a_group_of_its_own_as_well(session):
@@ -105,7 +160,7 @@ def test_slots_on_which_the_users_own_tasks_run_are_waited_for(session):
     launch = Launch("", 2)
     launch.wait = lambda seconds: seen.busy.pop()
     spark.main(launch)
-    line = "say the ranks wait, for up to 10 min, until 2 of the 3 slots of the session are free at once: its own Spark tasks run on 2"
+    line = "say the ranks wait, for up to 10 min, until 2 of the 3 slots of the session are free at once: its own Spark tasks run on 2 (%s)" % spark_slots.GIVE_UP
     assert launch.lines.count(line) == 1 and seen.rows
     seen = session([3])
     seen.busy = [2]

@@ -124,8 +124,8 @@ class Wait:
 
     def say_so(self, why, how_long=""):
         self.said = True
-        self.launch.say("the ranks wait,%s until %d slots of the Spark Connect server are free at once: %s" % (
-            how_long and " for" + how_long, self.launch.ranks, why))
+        self.launch.say("the ranks wait,%s until %d slots of the Spark Connect server are free at once: %s (%s)" % (
+            how_long and " for" + how_long, self.launch.ranks, why, spark_slots.GIVE_UP))
 
     def told(self, running):
         if running < self.launch.ranks or self.over.is_set():
@@ -152,7 +152,7 @@ def wait_for_slots(launch, home, needs, slots, limit):
                          "with more or larger executors" % (slots, launch.ranks), whole=True)
         if waited >= spark_slots.SAY_AFTER and said != slots:
             said = slots
-            launch.say("Spark counts on %d of %d slots so far" % (slots, launch.ranks))
+            launch.say(spark_slots.so_far("Spark counts on", launch.ranks, slots, limit))
         launch.wait(spark_slots.POLL)
         slots = slots_of(ask_session(launch, home, ASKED), needs)
         waited, had = (0.0 if (slots or 0) > had else waited + spark_slots.POLL), slots or 0

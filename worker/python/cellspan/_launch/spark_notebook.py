@@ -59,14 +59,13 @@ def run_stage(launch, home, master):
     if conf.get(spark.DYNAMIC, "false").lower() == "true":
         raise Cannot("--on spark: %s is true in the notebook's session, and Spark refuses barrier stages then: make a session without it. "
                      "%s; %s" % (spark.DYNAMIC, ALONE, HERE))
-    launch.ranks = launch.ranks or seen["slots"]
+    count, stopped = (lambda: ask_session(launch, home, ())), Failed(STOPPED, whole=True)
+    launch.ranks = launch.ranks or spark_slots.all_slots(launch, count, seen, conf, master, stopped)
     if not launch.ranks:
-        raise Failed("the notebook's Spark session, %s, has no executor yet: run a Spark job first, or say how many ranks, as in -n 2" % master,
-                     whole=True)
+        return
     launch.nodes(launch.ranks, by_ranks=True, together=True)
     spark.say_who_reads(launch, master, conf)
-    slots = spark_slots.wait_for_slots(launch, lambda: ask_session(launch, home, ()), master, conf, seen["slots_limit"], Failed(STOPPED, whole=True),
-                                       home.try_python)
+    slots = spark_slots.wait_for_slots(launch, count, master, conf, seen["slots_limit"], stopped, home.try_python)
     if launch.over.is_set():
         return
     launch.say(spark_slots.what_it_takes(launch.ranks, slots))

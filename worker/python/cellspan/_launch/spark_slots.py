@@ -10,6 +10,9 @@ from .launcher import Failed
 POLL = 0.5  # seconds between two counts
 SAY_AFTER = 10  # seconds without a new slot
 TRY_AFTER = 2  # the same
+YOUNG = 30  # seconds: executors of an older session have come, as many as come by themselves (Spark itself waits for as long, by default)
+SETTLED = 3  # seconds without a new executor, in a younger one
+GIVE_UP = "interrupt the cell to give up"
 CPUS, CORES, MEMORY = NAMED = "spark.task.cpus", "spark.executor.cores", "spark.executor.memory"
 
 
@@ -17,6 +20,7 @@ def wait_for_slots(launch, count, master, conf, limit, stopped, try_python):
     """Returns how many slots there are when as many as ranks are free, or the end is wanted. count() gives what slot_counts() of
     _base/spark_tasks.py does. limit: seconds. stopped: the error if the application has ended. try_python() is called while it waits and a
     slot is free; it gives whether a task of its own runs, so that the numbers mean nothing."""
+    # count()["ranks"]: on how many of the busy slots agents of this notebook run. These end now, for its next ranks are to start.
     most, waited, tried, said, have, trying = -1, 0.0, 0.0, None, 0, False
     while not launch.over.is_set():
         seen = count()
@@ -33,19 +37,52 @@ def wait_for_slots(launch, count, master, conf, limit, stopped, try_python):
         most = max(have - busy, most)
         if have and waited >= limit:
             raise Failed(too_few(launch, conf, have, busy, limit), whole=True)
-        if said != (have, busy > 0) and (busy or waited >= SAY_AFTER):
-            said = have, busy > 0
-            launch.say(why_it_waits(launch, conf, master, have, busy, limit))
+        ends = min(seen.get("ranks", 0), busy)
+        about = have, busy > ends, ends > 0
+        if said != about and waited >= (0 if busy > ends else TRY_AFTER if ends else SAY_AFTER):
+            said = about
+            launch.say(why_it_waits(launch, conf, master, have, busy, ends, limit))
         launch.wait(POLL)
     return have
 
 
-def why_it_waits(launch, conf, master, have, busy, limit):
+def all_slots(launch, count, seen, conf, master, stopped):
+    """How many slots the session has when its executors have come: they do so one after another, seconds after the session is made. There is no
+    limit while there is none. None: the end is wanted. seen: what count() gave, and the session's age in seconds."""
+    slots, waited, said = seen["slots"], SAY_AFTER if seen["age"] >= YOUNG else 0.0, False
+    while not launch.over.is_set():
+        if slots and waited >= SETTLED:
+            return slots
+        if not slots and waited >= SAY_AFTER and not said:
+            said = True
+            launch.say("the ranks wait until the session has an executor: %s %s" % (is_it_busy(conf, master), GIVE_UP.capitalize()))
+        launch.wait(POLL)
+        seen = count()
+        if seen["stopped"]:
+            raise stopped
+        slots, waited = seen["slots"], waited + POLL if seen["slots"] == slots else 0.0
+    return None
+
+
+def is_it_busy(conf, master):
+    return "is %s busy, or are its workers smaller than an executor (%s is %s)?" % (master, MEMORY, conf.get(MEMORY, "1g"))
+
+
+def why_it_waits(launch, conf, master, have, busy, ends, limit):
+    """ends: as many of the busy slots become free now."""
     if busy:
-        return "the ranks wait, for up to %g min, until %d of the %d slots of the session are free at once: its own Spark tasks run on %d" % (
-            limit / 60, launch.ranks, have, busy)
-    return "Spark has given %d of %d slots so far%s" % (have, launch.ranks, "" if have else (
-        ": is %s busy, or are its workers smaller than an executor (%s is %s)?" % (master, MEMORY, conf.get(MEMORY, "1g"))))
+        own = ["its own Spark tasks run on %d" % (busy - ends)] * (busy > ends) + ["earlier ranks, which end now, have %d" % ends] * (ends > 0)
+        return "the ranks wait, for up to %g min, until %d of the %d slots of the session are free at once: %s (%s)" % (
+            limit / 60, launch.ranks, have, "; ".join(own), GIVE_UP)
+    if have:
+        return so_far("Spark has given", launch.ranks, have, limit)
+    return "Spark has given 0 of %d slots so far: %s %s" % (launch.ranks, is_it_busy(conf, master), GIVE_UP.capitalize())
+
+
+def so_far(who_gives, ranks, have, limit):
+    """The line of a wait for more slots."""
+    return "%s %d of %d slots so far: the ranks wait for more until none has come for %g min; %s, or ask for fewer ranks" % (
+        who_gives, have, ranks, limit / 60, GIVE_UP)
 
 
 def too_few(launch, conf, have, busy, limit):

@@ -12,6 +12,7 @@ import json
 import os
 import socket
 import threading
+import time
 
 from .._base import spark_tasks, threads
 
@@ -135,11 +136,12 @@ class Classic:
     def answer(self, names):
         """What the engine must know before it starts anything."""
         try:
-            seen = spark_tasks.slot_counts(self._context)
+            seen = {**spark_tasks.slot_counts(self._context), "ranks": ClassicJob.tasks_on(self._context)}
             if not seen["stopped"] and names:
                 conf = self._context.getConf()
                 seen["conf"] = {name: conf.get(name) for name in names if conf.contains(name)}
                 seen["slots_limit"] = spark_tasks.slots_limit(self._context)
+                seen["age"] = time.time() - self._context.startTime / 1000
             return seen
         except Exception as error:  # noqa: BLE001 - the JVM is gone, or stops at this moment
             return {"failed": str(error)}
@@ -154,9 +156,21 @@ class Classic:
 class ClassicJob(Job):
     """A job of a group of its own, by which it is cancelled."""
 
+    _begun = []  # those that may live
+
     def __init__(self, context, asked, tell):
         self._context = context
         super().__init__(asked, tell)
+        ClassicJob._begun = [*ClassicJob._living(), self]
+
+    @staticmethod
+    def _living():
+        return [job for job in ClassicJob._begun if job._thread.is_alive()]
+
+    @staticmethod
+    def tasks_on(context):
+        """How many tasks of the session are agents, once all of them have begun."""
+        return sum(len(job.asked["secrets"]) for job in ClassicJob._living() if job._context is context)
 
     def run(self):
         asked = self.asked
