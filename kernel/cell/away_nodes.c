@@ -51,15 +51,15 @@ static int words_of(const struct cell *c, unsigned node, struct buf *out)
     return rc;
 }
 
-/* The local time of day, in ns from now. */
-static void time_of_day(const struct notebook *nb, uint64_t in_ns, char out[static 16])
+void cell_time_of_day(const struct notebook *nb, uint64_t at_ns, char out[static 16])
 {
     const struct clock *clock = nb->ops.clock;
-    const time_t then = (time_t)((clock->wall_ns(clock->arg) + in_ns) / NS_PER_S);
+    const time_t then = (time_t)((clock->wall_ns(clock->arg) + at_ns - clock_now(clock)) /
+                                 NS_PER_S);
     struct tm tm;
 
     if (!localtime_r(&then, &tm) || strftime(out, 16, "%H:%M:%S", &tm) == 0)
-        snprintf(out, 16, "later");
+        snprintf(out, 16, "?");
 }
 
 static void tell_away(struct cell *c, const struct node *node, const char *ranks)
@@ -67,7 +67,7 @@ static void tell_away(struct cell *c, const struct node *node, const char *ranks
     const uint64_t now = clock_now(c->nb->ops.clock);
     char until[16];
 
-    time_of_day(c->nb, node->until_ns > now ? node->until_ns - now : 0, until);
+    cell_time_of_day(c->nb, node->until_ns > now ? node->until_ns : now, until);
     output_note(c,
                 "%s%s has been silent for %.4g s; cellspan waits for it until %s (CELLSPAN_RESUME)",
                 node->name, ranks, clock_whole_seconds(now - node->heard_ns), until);

@@ -47,6 +47,8 @@ void engine_event(struct notebook *nb, unsigned engine, enum engine_event event,
 bool away_node_is(const struct notebook *nb, unsigned node); /* it is shown as away */
 /* The node is shown as away from now on, or no more: cells that need it say so. */
 void away_nodes_changed(struct notebook *nb, unsigned node);
+/* The local time of day at this time of the notebook's clock; "?": it is not known. */
+void cell_time_of_day(const struct notebook *nb, uint64_t at_ns, char out[static 16]);
 void away_nodes_begin(struct cell *c);       /* says which of its nodes are away */
 void away_nodes_interrupted(struct cell *c); /* says which of them the interrupt can't reach yet */
 /* The cell's ranks were killed: nobody waits for those of nodes that are away. */

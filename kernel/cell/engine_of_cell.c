@@ -242,6 +242,7 @@ static int start(struct cell *c, struct err *err)
 
     if (!name)
         return err_set(err, "out of memory");
+    g->up_ns = 0;
     rc = nb->ops.engine_start(nb->ops.arg, name, colon ? colon + 1 : "", ranks_of(c),
                               home_changes(c), &g->engine, err);
     if (rc < 0) {
@@ -448,6 +449,7 @@ static enum cell_outcome engine_poll(struct cell *c)
         if (add_nodes(c) <= 0)
             return CELL_STAYS;
         c->engine.waits = CELL_WAITS_NOT;
+        c->nb->group->up_ns = notebook_now(c->nb);
         output_flush(c); /* the engine's messages are shown before the ranks' output */
     }
     if (waits_for_ends(c) || waits_for_parked(c) || waits_for_room(c))

@@ -68,6 +68,7 @@ struct group {
     /* owned: home's changes of its environment at the last start of an engine; NULL: none */
     json_t *changes;
     unsigned engine; /* the number of the engine's run; 0: none is started */
+    uint64_t up_ns;  /* since when all of its nodes have been up */
     uint64_t again;  /* the cell for which the engine was started again, as machines were lost; 0 */
     struct place_want want; /* the wishes of the last start of ranks */
     unsigned gpus;          /* GPUs that each rank got */

@@ -88,6 +88,49 @@ static int add_table(const struct rows *rows, const char *title, struct buf *tex
                : 0;
 }
 
+/* "2 slots", "3 machines": what the group's engine has, and has not lost. */
+static void write_held(const struct notebook *nb, char out[static 40])
+{
+    unsigned slots = 0, nodes = 0;
+    bool all = true;
+
+    GROUP_NODES_EACH (node, group_nodes_of(nb)) {
+        const struct node *info = node->lost ? NULL : nb->ops.node(nb->ops.arg, node->number);
+
+        if (!info)
+            continue;
+        nodes++;
+        slots += info->slots;
+        all = all && info->slots;
+    }
+    snprintf(out, 40, "%u %s%s", all ? slots : nodes, all ? "slot" : "machine",
+             (all ? slots : nodes) == 1 ? "" : "s");
+}
+
+/* An engine that was started for ranks stays when they have ended, as after a call in fresh
+ * processes: the next ones come quickly, but others wait for its slots meanwhile. */
+static int add_held(const struct notebook *nb, struct buf *text, struct buf *html)
+{
+    const struct group *g = nb->group;
+    struct ranks living = RANKS_INIT;
+    char held[40], since[16];
+    struct buf line = BUF_INIT;
+    int rc = group_living(g, &living);
+
+    if (rc == 0 && g->on && g->engine && g->up_ns && !ranks_count(&living)) {
+        write_held(nb, held);
+        cell_time_of_day(nb, g->up_ns, since);
+        if (buf_addf(&line, "--on %.200s holds %s since %s: %%ranks stop frees them\n", g->on, held,
+                     since) < 0 ||
+            buf_add(text, line.p, line.n) < 0 || buf_add_text(html, "<div>") < 0 ||
+            html_add(html, line.p) < 0 || buf_add_text(html, "</div>\n") < 0)
+            rc = -1;
+    }
+    buf_release(&line);
+    ranks_release(&living);
+    return rc;
+}
+
 /* beside: the ranks of the script or cell that runs beside the group; n is 0 where none does. */
 static int publish_tables(struct cell *c, const struct rows *group, const struct rows *beside)
 {
@@ -97,7 +140,7 @@ static int publish_tables(struct cell *c, const struct rows *group, const struct
     int rc;
 
     snprintf(title, sizeof title, "group %.64s", c->nb->group->name);
-    rc = add_table(group, title, &text, &html);
+    rc = add_table(group, title, &text, &html) < 0 ? -1 : add_held(c->nb, &text, &html);
     snprintf(title, sizeof title, "beside it, in cell %u", runs ? runs->from.count : 0);
     if (rc == 0 && beside->n)
         rc = add_table(beside, title, &text, &html);

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 
 import pytest
 from client import ANSI, Notebook, all_print, values
@@ -65,31 +66,48 @@ CELLSPAN_AGENT=0 exec "$@" >&2
 """
 
 
-def test_machines_without_gpus_are_told_by_the_users_own_arguments(tmp_path):
-    """With an engine, whose machines home can't ask itself; each drop-in that has such an argument."""
+@pytest.fixture
+def elsewhere(tmp_path):
+    """A notebook with an engine of this name."""
     (tmp_path / "cellspan-launch-elsewhere").write_text(ELSEWHERE)
     (tmp_path / "cellspan-launch-elsewhere").chmod(0o755)
     nb = Notebook(env={"PATH": "%s:%s" % (tmp_path, os.environ["PATH"])})
     try:
-        nb.ok(IMPORTS + "from cellspan.tensorflow import MirroredStrategyRunner\ndef train(): return 1\n"
-              "def runs(**given): return cellspan.distributed(on='elsewhere', **given)(train).distributed()")
-        for call, told in (
-            ("TorchDistributor(2, False, on='elsewhere').run(train)", "use_gpu=True: there is no GPU on %s (use_gpu=False trains on processors)"),
-            ("DeepspeedTorchDistributor(2, 1, False, on='elsewhere').run('train.py')",
-             "useGpu=True: there is no GPU on %s (useGpu=False trains on processors)"),
-            ("MirroredStrategyRunner(num_slots=2, on='elsewhere').run(train)",
-             "use_gpu=True: there is no GPU on %s (use_gpu=False trains on processors)"),
-            ("runs(num_accelerators=2)", "num_accelerators=2: there is no GPU on %s (use @cellspan.distributed(n=2) to run on processors)"),
-            ("runs(n=2, gpus_per_rank=1)", "gpus_per_rank=1: there is no GPU on %s (use @cellspan.distributed(n=2) to run on processors)"),
-        ):
-            said = nb.run(call).assert_error("RuntimeError").reply["evalue"]
-            assert said.startswith(told % platform.node()), said
-        nb.ok("%%distribute -n 1 --on elsewhere\n1")
-        said = nb.run("TorchDistributor(1, False, reuse=True).run(train)").assert_error("ValueError").reply["evalue"]
-        assert said.startswith("use_gpu=True: rank 0 was started without GPUs (without reuse=True, new ones start)"), said
+        yield nb
     finally:
         nb.close()
     assert nb.left == []
+
+
+def test_machines_without_gpus_are_told_by_the_users_own_arguments(elsewhere):
+    """With an engine, whose machines home can't ask itself; each drop-in that has such an argument."""
+    nb = elsewhere
+    nb.ok(IMPORTS + "from cellspan.tensorflow import MirroredStrategyRunner\ndef train(): return 1\n"
+          "def runs(**given): return cellspan.distributed(on='elsewhere', **given)(train).distributed()")
+    for call, told in (
+        ("TorchDistributor(2, False, on='elsewhere').run(train)", "use_gpu=True: there is no GPU on %s (use_gpu=False trains on processors)"),
+        ("DeepspeedTorchDistributor(2, 1, False, on='elsewhere').run('train.py')",
+         "useGpu=True: there is no GPU on %s (useGpu=False trains on processors)"),
+        ("MirroredStrategyRunner(num_slots=2, on='elsewhere').run(train)",
+         "use_gpu=True: there is no GPU on %s (use_gpu=False trains on processors)"),
+        ("runs(num_accelerators=2)", "num_accelerators=2: there is no GPU on %s (use @cellspan.distributed(n=2) to run on processors)"),
+        ("runs(n=2, gpus_per_rank=1)", "gpus_per_rank=1: there is no GPU on %s (use @cellspan.distributed(n=2) to run on processors)"),
+    ):
+        said = nb.run(call).assert_error("RuntimeError").reply["evalue"]
+        assert said.startswith(told % platform.node()), said
+    nb.ok("%%distribute -n 1 --on elsewhere\n1")
+    said = nb.run("TorchDistributor(1, False, reuse=True).run(train)").assert_error("ValueError").reply["evalue"]
+    assert said.startswith("use_gpu=True: rank 0 was started without GPUs (without reuse=True, new ones start)"), said
+
+
+def test_agents_that_stay_without_ranks_are_told(elsewhere):
+    """Spark gives their slots to nobody else."""
+    nb = elsewhere
+    assert nb.ok(IMPORTS + "TorchDistributor(2, False, False, on='elsewhere').run(abs, -1)").value == "1"
+    shown = nb.ok("%ranks").shown
+    assert "group default: no ranks\n" in shown and re.search(r"^--on elsewhere holds 1 machine since \d\d:\d\d:\d\d: %ranks stop frees them$", shown, re.M), shown
+    nb.ok("%ranks stop")
+    assert "holds" not in nb.ok("%ranks").shown
 
 
 @pytest.mark.parametrize("call, cause", [

@@ -56,6 +56,37 @@ static void comes(void)
     world_close(&w);
 }
 
+/* As after a call in fresh processes. */
+static void stays_without_ranks(void)
+{
+    struct clock clock;
+    struct world w;
+
+    home_open(&w, &clock);
+    run(&w, ON_TWO);
+    come(&w, 2);
+    up(&w, 1);
+    up(&w, 2);
+    provide(&w);
+    all_ready(&w, 2, 5);
+    all_done(&w, 2, 5);
+    next(&w, "%ranks");
+    pass(&w, NS_PER_S);
+    ok(logged(&w, "group default: 4 ranks") && !times(&w, "holds"),
+       "%%ranks with ranks does not name the engine");
+    all_exited(&w, 2, 5);
+    next(&w, "%ranks");
+    pass(&w, NS_PER_S);
+    ok(logged(&w, "--on ssh:h1,h2 holds 2 machines since ") &&
+           logged(&w, ": %ranks stop frees them"),
+       "%%ranks without ranks says what the engine holds, and since when");
+    next(&w, "%ranks stop");
+    ok(logged(&w, "engine stop 1"), "%%ranks stop ends the engine without ranks, too");
+    next(&w, "%ranks");
+    ok(!times(&w, "holds"), "then it holds nothing");
+    world_close(&w);
+}
+
 /* One machine has both families of addresses, the other one of them. */
 static void meets(void)
 {
@@ -546,6 +577,7 @@ int main(void)
     if (random_open(&err) < 0)
         abort();
     comes();
+    stays_without_ranks();
     meets();
     many_absences();
     refusals();
