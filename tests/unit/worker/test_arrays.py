@@ -223,8 +223,8 @@ def test_variables_that_hold_one_array_share_it(nb, make):
 def test_a_cell_does_not_walk_the_arrays_of_other_variables(nb, monkeypatch):
     nb.run("import numpy\nmany = [numpy.zeros(600) for _ in range(300)]\ny = numpy.zeros(5000)\nz = [y]")
     rows(nb, "many, y, z")
-    asked, of = [], fingerprints._holds
-    monkeypatch.setattr(fingerprints, "_holds", lambda answer: asked.append(1) or of(answer))
+    asked, of = [], fingerprints.holds
+    monkeypatch.setattr(fingerprints, "holds", lambda answer: asked.append(1) or of(answer))
     nb.run("y[0] = 1")
     assert {row[0] for row in nb.capture.names("y")[0]} == {"y", "z"}
     assert 0 < len(asked) < 20

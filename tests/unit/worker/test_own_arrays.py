@@ -31,6 +31,19 @@ def test_a_small_array_that_two_names_have_is_one(nb):
     assert nb.elsewhere("a b c", "a.resize(9, refcheck=False)\nprint(b[0] is a, a.size, c.tolist())") == "True 9 [1, 2]"
 
 
+MASKED = ["m.flags.writeable = False", "m.mask.flags.writeable = False", "m.harden_mask()", "m.harden_mask(); m.flags.writeable = False; m.mask.flags.writeable = False",
+          "m = numpy.ma.masked_array(numpy.zeros(5000)); m.flags.writeable = False", "m = numpy.ma.zeros(3, 'i4, f8'); m.mask[1] = True; m.mask.flags.writeable = False; m.harden_mask()",
+          "m = Q(m); m.note = 'a'; m.harden_mask()", "pass"]
+
+
+@pytest.mark.parametrize("change", MASKED)
+def test_what_can_not_be_written_of_a_masked_array_can_not_be_elsewhere(nb, change):
+    nb.run("import numpy\nclass Q(numpy.ma.MaskedArray): pass\nm = numpy.ma.masked_array([1, 2, 3], mask=[0, 1, 0])\n" + change)
+    look = "m.flags.writeable, numpy.asarray(m.mask).flags.writeable, m.hardmask, m.tolist()[:3], m.dtype.str, type(m).__name__, m.fill_value, getattr(m, 'note', '')"
+    wanted = str(eval(look, nb.ns))
+    assert nb.elsewhere("m", f"import numpy\nprint(({look}))") == wanted
+
+
 REGISTERED = {
     "an array's class": ("class Q(numpy.ndarray): pass\ndef make(kind, a):\n    q = a.view(kind)\n    q.made = 'again'\n    return q\n"
                          "copyreg.pickle(Q, lambda q: (make, (Q, numpy.asarray(q))))\nq = numpy.arange(3000.).view(Q)\nq.lock = threading.Lock()", "q.made, q.sum(), hasattr(q, 'lock')"),

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+from cellspan._capture import vars_bundle  # noqa: E402
 from cellspan._capture.capture import Capture  # noqa: E402
+from cellspan._capture.origins import Origins  # noqa: E402
 from notebook import Notebook  # noqa: E402
 
 COPIED = """
@@ -107,6 +109,46 @@ def test_values_that_were_lent_or_pulled_leave_no_change(nb):
     nb.run("b[0] = a.copy()")
     after = rows(nb, "a, b")
     assert after["a"] == pulled["a"] and after["b"][0] > pulled["b"][0] and after["b"][1] == 0
+
+
+def test_a_list_of_all_ranks_values_shares_what_its_name_shared_before_no_more(nb):
+    nb.run("a = [numpy.zeros(1000)]; b = [a[0]]")
+    rows(nb, "a, b")
+    nb.run("b = [1, 2]")
+    nb.capture.pulled(["b"])
+    nb.run("a[0] = a[0].copy()")
+    assert set(rows(nb, "a")) == {"a"}
+    assert rows(nb, "b") == {}, "it is not sent by itself"
+
+
+def came(nb, *names):
+    """The origins of a rank that home has sent these names in one bundle."""
+    of = Origins(nb.ns)
+    fd, size = nb.pack(*names)
+    nb.ns.update(vars_bundle.unpack(fd, size, nb.ns))
+    of.came(names, fd, size)
+    os.close(fd)
+    return of
+
+
+@pytest.mark.parametrize("make, change, changed", [
+    ("a = numpy.zeros(1000); b = {'w': a}", "b['w'] = a.copy()", "ab"),
+    ("a = numpy.zeros(1000); b = {'w': numpy.zeros(1000)}; c = a", "b['w'] = a", "abc"),
+    ("a = numpy.zeros(1000); b = {'w': a}; c = 1", "a = b['w'] = a.copy()", ""),
+    ("a = [numpy.zeros(1000), numpy.zeros(1000)]; b = [a[0]]", "b[0] = a[1]", "ab"),
+    ("a = Copied(); b = [a]; c = numpy.ones(1000)", "b[0] = Copied()", ""),
+    ("a = torch.nn.Linear(2, 2); b = torch.nn.Linear(2, 2); b.weight = a.weight; c = 1", "b.weight = copy.deepcopy(a.weight)", "ab"),
+])
+def test_what_a_rank_ties_or_unties_is_a_change_of_the_ranks(nb, make, change, changed):
+    if "torch" in make:
+        pytest.importorskip("torch")
+        nb.run("import copy, torch")
+    names = [name for name in "abc" if name + " = " in make]
+    nb.run(make)
+    of = came(nb, *names)
+    assert of.changed(names) == dict.fromkeys(names, "same")
+    nb.run(change)
+    assert of.changed(names) == {name: "changed" if name in changed else "same" for name in names}
 
 
 def test_a_name_that_was_deleted_was_shared_with_nobody(nb):

@@ -23,6 +23,7 @@ from .enums import in_slots, slots_of
 
 SMALL = 4096  # bytes
 CONTIGUOUS, WRITEABLE = 3, 0x400  # in flags.num; flags.writeable warns of what broadcast_arrays() has made
+OF_MASKED = ("_mask", "_fill_value", "_hardmask", "_sharedmask", "_isfield", "_baseclass", "_basedict")  # of a masked array
 OF_MAPPING = ("_mmap", "filename", "offset", "mode")  # the attributes of a memmap
 BOOT = "/proc/sys/kernel/random/boot_id"  # the same for all processes of a machine
 
@@ -355,4 +356,25 @@ def make_content(plain, writeable):
     return view
 
 
-RULES = {("numpy", "ndarray"): reduce_subclass}
+def reduce_masked(array):
+    """The reduction of a masked array. numpy's own forgets that it, or its mask, can only be read, that its mask is hard, and attributes."""
+    reduced, mask = array.__reduce_ex__(5), getattr(array, "_mask", None)
+    can_write = [bool(part.flags.num & WRITEABLE) if isinstance(part, sys.modules["numpy"].ndarray) else True for part in (array, mask)]
+    is_hard = bool(getattr(array, "_hardmask", False))
+    attributes = {name: value for name, value in vars(array).items() if name not in OF_MASKED and (name != "_optinfo" or value)}
+    if (all(can_write) and not is_hard and not attributes) or not isinstance(reduced, tuple) or len(reduced) != 3 or reduced[2] is None:
+        return reduced
+    return (*reduced[:2], (reduced[2], can_write, is_hard, attributes), None, None, set_masked)
+
+
+def set_masked(array, state):
+    state, (can_write, can_mask), is_hard, attributes = state
+    array.__setstate__(state)
+    array.__dict__.update(attributes, _hardmask=is_hard)
+    if not can_mask:
+        array._mask.flags.writeable = False
+    if not can_write:
+        array.flags.writeable = False
+
+
+RULES = {("numpy", "ndarray"): reduce_subclass, **{(module, "MaskedArray"): reduce_masked for module in ("numpy.ma", "numpy.ma.core")}}

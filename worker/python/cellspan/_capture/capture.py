@@ -466,6 +466,7 @@ class Capture:
             old = self._known.pop(name, None)
             if sent is None:
                 known = self._known[name] = Known(next(self._versions), None)
+                self._shares.begin(name)
                 self._changes.checked(name)
                 known.ident = id(self.user_ns[name])
             else:

@@ -76,7 +76,7 @@ class Known:
         if self._forgot and not again:
             return
         self._forgot = True
-        for address in [address for address, is_alive in self._alive.items() if not _holds(is_alive())]:
+        for address in [address for address, is_alive in self._alive.items() if not holds(is_alive())]:
             del self._alive[address]
             del self.arrays[address]
 
@@ -112,7 +112,7 @@ class Known:
                     return
 
 
-def _holds(answer):
+def holds(answer):
     """What a weak reference or a function of tensors.aliveness() says, as a bool. An array has none."""
     return answer is not None and answer is not False
 

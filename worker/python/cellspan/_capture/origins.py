@@ -26,7 +26,7 @@ import weakref
 from .. import _link
 from .._base.time_limit import TimeLimit, TooSlow
 from . import arrays, class_states, mappings, rebuild, reducers, tensors, vars_bundle
-from .fingerprints import fingerprint, is_on_device
+from .fingerprints import fingerprint, holds, is_on_device
 from .memory_users import holders
 
 LIMIT = 1.0  # seconds for all names of one question
@@ -365,10 +365,15 @@ class Origins:
         return said
 
     def _say(self, said, loaded):
+        places = {}
         for name in said:
-            said[name] = self._said(name, loaded)
+            said[name] = self._said(name, loaded, places)
+        for name in [name for name in said if said[name] == "same"]:
+            if _shared(name, 0, places) != _shared(name, 1, places):
+                said[name] = "changed"
 
-    def _said(self, name, loaded):
+    def _said(self, name, loaded, places):
+        """places: {name: (arrays of the rank's value, of the one that home sent)}, to which it adds this one's; as of reducers.Pickler."""
         if name not in self.user_ns:
             return "gone"
         origin = self._of.get(name)
@@ -382,7 +387,7 @@ class Origins:
         if origin.kept is None and not (origin.arrived and origin.arrived.is_complete()):
             return origin.why
         try:
-            return "same" if self._is_same(name, origin, loaded) else "changed"
+            return "same" if self._is_same(name, origin, loaded, places) else "changed"
         except Unknown as error:
             return str(error)
         except TooSlow:
@@ -390,23 +395,25 @@ class Origins:
         except BaseException as error:  # noqa: BLE001 - the user's code pickles and unpickles it
             return vars_bundle.reason(error)
 
-    def _is_same(self, name, origin, loaded):
+    def _is_same(self, name, origin, loaded, places):
         with contextlib.nullcontext() if origin.pulled else arrays.as_they_came():
-            size, digest, large, copies, computed = self._as_home_sent(name, origin, loaded)
+            size, digest, large, copies, computed, theirs = self._as_home_sent(name, origin, loaded)
             try:
                 ours, classes, _ = class_states.pickled(self.user_ns[name], self.user_ns, _Chunks(2 * size + MORE), before=computed)
             except _Longer:
                 return False
+        if theirs is not None:
+            places[name] = ours.arrays, theirs
         own, buffers = fingerprint(ours, again=True)
         same = own == digest and len(buffers) == len(large) and all(map(origin.has_seen, ours.grads))
         return same and all(map(_equal, buffers, large)) and self._classes.are_as_sent(classes, copies, origin.pulled)
 
     def _as_home_sent(self, name, origin, loaded):
         """(bytes of the pickle, its digest, [a large buffer, or the digest of one that is on a GPU], {id of a class: its copy},
-        what objects in it had computed) of the value that home sent."""
+        what objects in it had computed, its arrays as of reducers.Pickler or None) of the value that home sent."""
         arrived, kept = origin.arrived, origin.kept
         if arrived and arrived.is_complete():
-            return arrived.size, arrived.digest, arrived.large, {}, arrived.computed
+            return arrived.size, arrived.digest, arrived.large, {}, arrived.computed, None
         if id(kept) not in loaded:
             made, held = [], []
             with rebuild.holding(held):
@@ -417,7 +424,7 @@ class Origins:
         digest, large = fingerprint(theirs, again=True)
         if arrived and len(arrived.large) == len(large):
             large = [there or here for there, here in zip(arrived.large, large)]
-        return theirs.chunks.size, digest, large, copies, computed
+        return theirs.chunks.size, digest, large, copies, computed, theirs.arrays
 
 
 class _Reaching(reducers.GradPickler):
@@ -490,6 +497,16 @@ class _Again(pickle.Unpickler):
             twin = self.twins[args[at]] = rebuild.made_quietly(make, (*args[:at], None, *args[at + 1 :]))
             cloudpickle._DYNAMIC_CLASS_TRACKER_BY_CLASS[twin] = args[at]
         return twin
+
+
+def _shared(name, side, places):
+    """{(place of an array in a value, another name, the array's place there)}: what these values share. side: 0: the rank's, 1: home's. Names
+    that share memory are asked about together."""
+    if name not in places:
+        return set()
+    own = {address: at for at, (address, is_alive) in enumerate(places[name][side].items()) if holds(is_alive())}
+    others = ((other, both[side]) for other, both in places.items() if other != name)
+    return {(own[address], other, at) for other, found in others for at, address in enumerate(found) if address in own}
 
 
 def _equal(ours, theirs):
