@@ -46,10 +46,30 @@ def test_a_name_that_the_cell_may_assign_beside_what_shares_memory_is_named_once
 
 
 def test_an_array_can_be_resized_on_ranks_and_at_home(nb):
-    nb.ok("import numpy\nclass Holds:\n    pass\nholds, large = Holds(), numpy.arange(1000.0)\nholds.small = numpy.arange(3)")
-    resize = "holds.small.resize(5)\nlarge = large.copy()\nlarge.resize(2000)\nholds.small.tolist(), large.size"
-    assert rank_values(nb, resize, 2) == [([0, 1, 2, 0, 0], 2000)] * 2
-    assert values(nb.ok(resize)) == ([0, 1, 2, 0, 0], 2000)
+    nb.ok("import cellspan, numpy\nclass Holds:\n    pass\nholds, large, mapped, used = Holds(), numpy.arange(1000.0), numpy.ones((500, 1000)), numpy.ones(1 << 17)\n"
+          "holds.small, holds.inner = numpy.arange(3), [numpy.ones(5000, 'u1')]")
+    resize = ("holds.small.resize(5)\nholds.inner[0].resize(4, 2)\nlarge.resize(2000)\nmapped.resize((501, 1000))\nused.resize(7)\n"
+              "holds.small.tolist(), holds.inner[0].tolist(), int(large.sum()), large.size, int(mapped.sum()), mapped.shape, used.tolist()")
+    wanted = [0, 1, 2, 0, 0], [[1, 1]] * 4, 499500, 2000, 500000, (501, 1000), [1] * 7
+    assert rank_values(nb, resize, 2) == [wanted] * 2
+    assert values(nb.ok("cellspan.run(lambda a: (a.resize(3, refcheck=False), a.tolist())[1], used, n=2)")) == [1, 1, 1], "an argument of a call"
+    assert values(nb.ok(resize)) == wanted
+    nb.run("%%distribute -n 2\nlarge").assert_error("VariableConflict")
+    nb.ok("%push large mapped")
+    nb.ok("%%distribute -n 2\nlarge[0] = 5")
+    nb.ok("%pull large mapped -r 1")
+    assert values(nb.ok("large.resize(3), mapped.resize(2)\nlarge.tolist(), mapped.tolist()")) == ([5, 1, 2], [1, 1])
+
+
+def test_an_array_that_something_else_uses_is_not_resized(nb):
+    nb.ok("import numpy, weakref\na, b, c, d = (numpy.arange(1000.0) for _ in range(4))\nf = numpy.ones((99, 99), order='F')")
+    fails = ("view, listed, ref = a[1:], [b], weakref.ref(c)\nbare = numpy.frombuffer(bytearray(80))\ntold = []\n"
+             "for text in 'a', 'b', 'c', 'view', 'bare', 'd':\n    try:\n        exec(text + '.resize(3)')\n        told.append('resized')\n"
+             "    except ValueError as error:\n        told.append(str(error)[:24])\n"
+             "[text[:13] for text in told], int(a.sum() + view.sum() + b.sum() + c.sum() + sum(bare))")
+    told, total = values(nb.ok(fails))
+    assert told == ["cannot resize"] * 5 + ["resized"]
+    assert rank_values(nb, fails, 2) == [(told, total)] * 2
 
 
 TRAINER = "import torch\nmodel = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Linear(3, 2))"

@@ -24,6 +24,7 @@ worker_python_cellspan__link_abi3_so_SOURCES = \
 	worker/ext/private.h worker/ext/names.c \
 	worker/ext/pause.c \
 	worker/ext/process_calls.c \
+	worker/ext/resize.c \
 	worker/ext/shared.c \
 	worker/ext/unshared.c
 worker_python_cellspan__link_abi3_so_CPPFLAGS = $(AM_CPPFLAGS) $(PYTHON_CPPFLAGS)

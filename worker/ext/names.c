@@ -187,6 +187,13 @@ static int is_marked_container(PyObject *mark, PyObject *value, int depth)
     return same;
 }
 
+static int mark_is_address(PyObject *mark, PyObject *value)
+{
+    const void *address = PyLong_AsVoidPtr(mark);
+
+    return !address && PyErr_Occurred() ? -1 : address == value;
+}
+
 /* Is it the mark of this value? -1 with an exception. */
 static int is_marked(PyObject *mark, PyObject *value, int depth)
 {
@@ -200,9 +207,11 @@ static int is_marked(PyObject *mark, PyObject *value, int depth)
         Py_XDECREF(other); /* if it is the value, that lives on */
         return !other ? -1 : other == value;
     }
+    if (PyLong_CheckExact(mark) && !is_plain(value))
+        return mark_is_address(mark, value);
     if (is_container(value))
         return PyList_CheckExact(mark) ? is_marked_container(mark, value, depth) : 0;
-    if (is_plain(value) || !(PyLong_CheckExact(mark) || PyTuple_CheckExact(mark)))
+    if (is_plain(value) || !PyTuple_CheckExact(mark))
         return 0;
     if (!(other = mark_of(value, depth)))
         return -1;

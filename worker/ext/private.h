@@ -38,6 +38,10 @@ extern PyMethodDef unshared_methods[];
 /* fork(), die_with_parent(), stack(), stdio(), closed() and outlive() of cellspan._link. */
 extern PyMethodDef process_methods[];
 
+/* ---- resize.c ---- */
+/* before_resize() of cellspan._link. */
+extern PyMethodDef resize_methods[];
+
 /* ---- shared.c ---- */
 /* murmur2(), capture_limit(), setting() and nearest() of cellspan._link */
 extern PyMethodDef shared_methods[];

@@ -87,6 +87,7 @@ dist_cellspan_py_capture_DATA = \
 	worker/python/cellspan/_capture/rough_reads.py \
 	worker/python/cellspan/_capture/scopes.py \
 	worker/python/cellspan/_capture/reloaded.py \
+	worker/python/cellspan/_capture/resizing.py \
 	worker/python/cellspan/_capture/sharing.py \
 	worker/python/cellspan/_capture/sources.py \
 	worker/python/cellspan/_capture/tensors.py \

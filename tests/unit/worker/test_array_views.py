@@ -97,3 +97,24 @@ def test_an_array_that_has_itself_and_can_only_be_read():
     array.flags.writeable = False
     got = round_trip(array)
     assert got[0] is got and not got.flags.writeable
+
+
+def test_resize_is_numpys_own_for_who_looks_at_it(nb):
+    """Also if it was replaced more than once."""
+    nb.run("import numpy\na = numpy.zeros(3)")
+    code = ("import inspect\nfrom cellspan._capture import resizing\nbefore = numpy.ndarray.resize.__doc__\nfor _ in 'ab':\n    resizing._patch()\n"
+            "print(numpy.ndarray.resize.__doc__ == before, a.resize.__name__, type(numpy.ndarray.resize).__name__, numpy.ndarray.resize.__objclass__ is numpy.ndarray)\n"
+            "try:\n    a.resize('x')\nexcept TypeError as error:\n    print(type(error).__name__)\nprint(a.resize(4, refcheck=False), a.size)")
+    assert nb.elsewhere("a", "import numpy\n" + code) == "True resize method_descriptor True\nTypeError\nNone 4"
+
+
+def test_an_array_that_came_gets_memory_of_its_own_before_it_is_resized(nb):
+    nb.run("import numpy\nclass Kind(numpy.ndarray): pass\na = [numpy.arange(5000.), numpy.ones((70, 70), 'u1'), numpy.zeros(2000, 'i4, f8'), numpy.arange(600).astype('M8[s]'),\n"
+           "     numpy.arange(5000.).view(Kind), numpy.ones((100, 1000))]\na[4].note = 'n'")
+    code = ("from cellspan._capture import resizing\nresizing.watch(type('Holder', (), {'let_go': lambda self, array: None})())\nfor x in a:\n"
+            "    want = x.ravel().tolist()[:5], x.dtype, x.ndim\n    del x.__class__ if False else want[:0]\n    x.resize((7,) + x.shape[1:], refcheck=False)\n"
+            "    assert x.flags.owndata and (x.ravel().tolist()[:5], x.dtype, x.ndim) == want, want\nprint(a[4].note, a[5].sum())\n"
+            "v = b[10:]\ntry:\n    b.resize(7, refcheck=False)\nexcept ValueError as error:\n    print(error, v[0])")
+    code = code.replace("    del x.__class__ if False else want[:0]\n", "")
+    nb.run("b = numpy.arange(5000.)")
+    assert nb.elsewhere("a b", "import numpy\n" + code) == "n 7000.0\ncannot resize this array: it does not own its data 10.0"

@@ -43,10 +43,30 @@ def owner_of(obj):
     while isinstance(obj, array) and isinstance(base := array.base.__get__(obj), array):  # a class of the user's may have a `base` of its own
         obj = base
     try:
-        reference = weakref.ref(obj)
+        return Owner(weakref.ref(obj))
     except TypeError:
-        return lambda: False
-    return lambda: reference() is not None
+        return Owner(_nobody)
+
+
+class Owner:
+    """Answers whether what owns some memory still exists. reference: a weak reference to it."""
+
+    __slots__ = ("_reference",)
+
+    def __init__(self, reference):
+        self._reference = reference
+
+    def __call__(self):
+        return self._reference() is not None
+
+    def let_go(self, array):
+        """Forgets it if it is this array, which is about to get other memory."""
+        if self._reference() is array:
+            self._reference = _nobody
+
+
+def _nobody():
+    return None
 
 
 class _Memory:

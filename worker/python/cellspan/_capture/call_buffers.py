@@ -15,6 +15,7 @@ import weakref
 
 from .. import _link
 from . import reducers, vars_bundle
+from .arrays import Owner
 from .fingerprints import LARGE, Known, size_of, unchanged
 
 EACH_TIME = "_cellspan_"  # ranks delete names that begin so after their use, so these are sent each time
@@ -72,6 +73,11 @@ class CallBuffers:
         for name, group in list(self._groups.items()):
             if group.key is not None and not all(owner() for owner in group.owners):
                 self._groups[name] = _Group(name)
+
+    def let_go(self, array):
+        """Forgets groups of which this array owns the memory. It is about to get other memory."""
+        for owner in [owner for group in self._groups.values() for owner in group.owners if isinstance(owner, Owner)]:
+            owner.let_go(array)
 
     def gone(self):
         """The names of groups that ranks need not keep."""

@@ -26,7 +26,7 @@ import types
 
 from .. import _link
 from .._base.errors import is_a, near
-from . import blame, reads, reducers, reloaded, sharing, vars_bundle, worlds
+from . import blame, reads, reducers, reloaded, resizing, sharing, vars_bundle, worlds
 from .assigned import Assigned, is_reset
 from .bindings import NOTHING
 from .by_name import ANY
@@ -75,6 +75,7 @@ class Capture:
         self.unsent = []  # rows of names that the last cell reads and whose new value can't be sent: CAPTURED in protocol/README.md
         self.refused = {}  # {name of a call's arguments: why they can't be sent}, until the call reports it
         self.cells = 0  # number of home's cells that have begun
+        resizing.watch(self)
 
     # ---- which
 
@@ -263,11 +264,7 @@ class Capture:
             return {name: "named by --capture" for name in explicit}
         if found is None:
             return {}
-        wanted = {
-            n: f"read in line {line}"
-            for n, line in found.reads.items()
-            if self._is_ours(n) and not self._is_list_of_ranks(n)
-        }
+        wanted = {n: f"read in line {line}" for n, line in found.reads.items() if self._is_ours(n) and not self._is_list_of_ranks(n)}
         wanted.update(self._meant(found.reads, wanted))
         for name in wanted:
             if reducers.is_package(self.user_ns[name]):
@@ -474,6 +471,12 @@ class Capture:
             known.since, known.via, known.pulled = 0, "pulled", 0 if sent is None else known.version
             known.assigned = 0 if old is None else max(old.since, old.assigned)
         self._shares.look({name: self._known[name] for name in names if name in self._known}, {})
+
+    def let_go(self, array):
+        """Before an array gets another size: see resizing.py."""
+        for known in [*self._known.values(), *self._call_buffers.all_known()]:
+            known.let_go(array)
+        self._call_buffers.let_go(array)
 
     def lend(self, names):
         """The Knowns of these names before they get other values temporarily; for taken_back()."""

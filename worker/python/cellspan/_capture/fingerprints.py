@@ -9,6 +9,7 @@ import os
 
 from .. import _link
 from . import mappings
+from .arrays import Owner
 
 LARGE = 64 << 10  # bytes; buffers from this size are compared with the last bundle instead of being hashed
 ON_DEVICE = -1  # instead of an offset: compared by Storage.digest(), because it is or was on a GPU
@@ -79,6 +80,15 @@ class Known:
         for address in [address for address, is_alive in self._alive.items() if not holds(is_alive())]:
             del self._alive[address]
             del self.arrays[address]
+
+    def let_go(self, array):
+        """Forgets the array, which is about to get another size: nothing has a weak reference to it from now on."""
+        if id(array) in self._alive and self._alive[id(array)]() is array:
+            del self._alive[id(array)]
+            del self.arrays[id(array)]
+        for row in self.large:
+            if isinstance(row[4], Owner):
+                row[4].let_go(array)
 
     def is_proven(self):
         """Can all large buffers be compared with something? Not if a version was checked but never sent, for example because the

@@ -7,12 +7,21 @@ unchanged arrays of any size are recognised without reading them.
 
 from __future__ import annotations
 
+import mmap
 import os
 import weakref
 
 from .. import _link
 
 _live = {}  # address of a mapping's first byte -> (weak reference to the mapping, its size in bytes, file_of() the bundle)
+
+
+class Read(bytearray):
+    """The memory of a bundle that was read."""
+
+
+class Mapped(mmap.mmap):
+    """The memory of a bundle that is mapped."""
 
 
 def file_of(fd):

@@ -25,7 +25,7 @@ import weakref
 
 from .. import _link
 from .._base.time_limit import TimeLimit, TooSlow
-from . import arrays, class_states, mappings, rebuild, reducers, tensors, vars_bundle
+from . import arrays, class_states, mappings, rebuild, reducers, resizing, tensors, vars_bundle
 from .fingerprints import fingerprint, holds, is_on_device
 from .memory_users import holders
 
@@ -47,14 +47,21 @@ class Unknown(Exception):
     """It is not known whether a value was changed; the text says why."""
 
 
-def _mark(value):
-    """A function that says whether another value is this same object. It keeps nothing large alive."""
-    try:
-        reference = weakref.ref(value)
-    except TypeError:
-        mark = _face(value)
-        return lambda other: _face(other) == mark
-    return lambda other: other is not None and other is reference()
+class _Mark:
+    """Says whether another value is this same object. Keeps nothing large alive."""
+
+    def __init__(self, value):
+        try:
+            self._reference, self._face = weakref.ref(value), None
+        except TypeError:
+            self._reference, self._face = None, _face(value)
+
+    def __call__(self, other):
+        return _face(other) == self._face if self._reference is None else other is not None and other is self._reference()
+
+    def let_go(self, array):
+        if self._reference is not None and self._reference() is array:
+            self._reference, self._face = None, _face(array)
 
 
 def _face(value):
@@ -150,7 +157,8 @@ class Origins:
         self._before = None  # marks of the names' values when the cell began; None: it has not begun
         self._held, self._of_cell = [], []  # targets of weak references: of the bundle that is being loaded; of all since the last cell's end
         self._left = []  # Origin.held of variables that were replaced; others of their bundles have the same list
-        self._doubtful = {}  # name -> a function: is this the value that the name had before the cell? None: it had none
+        self._doubtful = {}  # name -> a _Mark of the value that the name had before the cell; None: it had none
+        resizing.watch(self)
 
     # ---- what comes and goes
 
@@ -234,7 +242,14 @@ class Origins:
         """A cell will bind these names, which home has, too: gone() must report them. doubtful: names that assigned() must
         report."""
         self._watched.update(name for name in names if name not in self._of)
-        self._doubtful = {name: _mark(self.user_ns[name]) if name in self.user_ns else None for name in doubtful}
+        self._doubtful = {name: _Mark(self.user_ns[name]) if name in self.user_ns else None for name in doubtful}
+
+    def let_go(self, array):
+        """Before an array gets another size: see resizing.py."""
+        for mark in filter(None, self._doubtful.values()):
+            mark.let_go(array)
+        if self._before is not None:
+            resizing.let_go_of_marks(self._before[0], array)
 
     def begin(self):
         """The user's code begins: records the marks of all names."""

@@ -264,7 +264,7 @@ def unpack(fd, size, user_ns=None, placed=None, land=None, loads=None, label="",
 
 def unpack_bytes(data, user_ns=None, land=None, fill=None, label="", say=None):
     """As unpack(), for a bundle in bytes. fill(views, absent): puts the buffers that are not in the bundle into its views."""
-    memory = memoryview(bytearray(data))
+    memory = memoryview(mappings.Read(data))
     __tracebackhide__ = True
     views, meta, body = _split(memory, *_checked(memory, len(memory)))
     if "absent" in meta:
@@ -433,14 +433,14 @@ def _meta_read(data, count):
 
 def _memory(fd, size, buffers):
     if buffers < MAP_MIN:
-        memory, at = memoryview(bytearray(size)), 0
+        memory, at = memoryview(mappings.Read(size)), 0
         while at < size:
             n = os.preadv(fd, [memory[at:]], at)
             if n <= 0:
                 raise BundleError("the bundle became shorter while it was read")
             at += n
         return memory
-    mapped = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+    mapped = mappings.Mapped(-1, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
     _link.map_over(mapped, fd)
     mappings.note(mapped, fd)
     return memoryview(mapped)
