@@ -5,6 +5,7 @@ worker_agent_net_libnet_a_SOURCES = \
 	worker/agent/net/address.h worker/agent/net/address.c \
 	worker/agent/net/child_nodes.c \
 	worker/agent/net/dial.h worker/agent/net/dial.c \
+	worker/agent/net/dial_private.h worker/agent/net/dial_text.c \
 	worker/agent/net/host_lookup.c \
 	worker/agent/net/frame_batch.h worker/agent/net/frame_batch.c \
 	worker/agent/net/join.h worker/agent/net/join.c \

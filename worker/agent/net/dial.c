@@ -6,36 +6,22 @@
 #include <string.h>
 #include <zmq.h>
 
-#include "worker/agent/net/knock.h"
+#include "worker/agent/net/dial_private.h"
 
 /* how long to wait for an answer before the next endpoint is tried, too */
-#define NEXT_NS  (150 * NS_PER_MS)
-#define PROBE_NS (2 * NS_PER_S) /* limit for finding out why no endpoint answered */
-#define CHECK_NS NS_PER_S       /* between two checks whether all refuse */
-#define KNOCKS   3u             /* at one endpoint, beside each other */
+#define NEXT_NS (150 * NS_PER_MS)
+/* how long the one that has taken the connection is waited for alone: the others would make another
+ * handshake with the same key */
+#define ANSWER_NS NS_PER_S
+/* sockets of a dial at the same time: each has four descriptors */
+#define FLIGHT     32u
+#define PROBE_NS   (2 * NS_PER_S)   /* limit for finding out why no endpoint answered */
+#define CHECK_NS   NS_PER_S         /* between two checks whether all refuse */
+#define SPACING_NS (20 * NS_PER_MS) /* between endpoints at which one more socket dials */
 /* between two attempts at an endpoint; twice as long each time */
-#define AGAIN_NS     (50 * NS_PER_MS)
-#define AGAIN_MAX_NS NS_PER_S
-
-struct try {
-    struct dial *dial;
-    char endpoint[DIAL_ENDPOINT_SIZE];
-    char named[DIAL_ENDPOINT_SIZE]; /* with the host's name, if it had one */
-    struct host_lookup *lookup;     /* of this name; not NULL: it can't be tried yet */
-    char words[160];                /* why the endpoint can't be tried; "": it can */
-    bool started;
-    struct knock *knock[KNOCKS]; /* those that wait, the oldest first */
-    unsigned knocks;
-    struct watch *again; /* for the next one */
-    uint64_t pause_ns;   /* before it */
-    bool connected;      /* at least once */
-    bool failed;         /* at least once, before it was connected */
-    bool refused;        /* our key was refused there */
-    bool strange;        /* another program listens there */
-    bool ended;          /* the connection has ended, or could not be made */
-    struct tcp_probe *probe;
-    int error; /* the errno that the probe found; 0: none */
-};
+#define AGAIN_NS       (50 * NS_PER_MS)
+#define AGAIN_MAX_NS   NS_PER_S
+#define AGAIN_RELAY_NS (200 * NS_PER_MS) /* its socket is on this machine, and comes late */
 
 struct dial {
     struct loop *loop;
@@ -44,10 +30,12 @@ struct dial {
     unsigned char server[KEY_SIZE];
     struct try try[DIAL_MAX];
     unsigned n;
-    unsigned probes; /* probes without a result yet */
+    uint64_t begun;     /* how many knocks */
+    struct try *holder; /* has taken the connection, and is waited for alone; NULL: none */
+    unsigned probes;    /* probes without a result yet */
     bool names;
     struct watch *timer, *limit, *check;
-    uint64_t more_ns;
+    uint64_t limit_ns, more_ns;
     dial_f f;
     void *arg;
     bool once;
@@ -56,43 +44,7 @@ struct dial {
     bool stopped;
 };
 
-/* ---- pure ---- */
-
-bool dial_next(struct slice *endpoints, struct slice *endpoint)
-{
-    while (endpoints->n > 0) {
-        *endpoint = slice_cut(endpoints, ',');
-        if (endpoint->n > 0)
-            return true;
-    }
-    return false;
-}
-
-const char *dial_words(int error)
-{
-    switch (error) {
-    case 0:
-    case ETIMEDOUT:
-        return "timed out";
-    case ECONNREFUSED:
-        return "connection refused";
-    case EHOSTUNREACH:
-        return "no route to host";
-    case ENETUNREACH:
-        return "network is unreachable";
-    case ECONNRESET:
-        return "connection reset";
-    default:
-        return strerror(error);
-    }
-}
-
 /* ---- one endpoint ---- */
-
-static bool is_relay(const struct try *t)
-{
-    return strncmp(t->endpoint, DIAL_RELAY, strlen(DIAL_RELAY)) == 0;
-}
 
 static void try_close(struct try *t)
 {
@@ -121,6 +73,15 @@ static void close_waiting(struct try *t)
             drop_knock(t, k);
             knock_stop(k);
         }
+}
+
+/* It will be tried when its turn comes again. */
+static void put_off(struct try *t)
+{
+    watch_clear(&t->again);
+    close_waiting(t);
+    if (t->knocks == 0)
+        t->started = t->ended = false;
 }
 
 static bool is_connected(const struct try *t)
@@ -156,7 +117,7 @@ static void succeed(struct try *t, struct knock *k)
     struct dial_found found = { .endpoint = t->endpoint,
                                 .own = { .size = sizeof found.own.socket } };
 
-    if (fd < 0 || is_relay(t) ||
+    if (fd < 0 || try_is_relay(t) ||
         getsockname(fd, (struct sockaddr *)&found.own.socket, &found.own.size) < 0)
         found.own.size = 0;
     drop_knock(t, k);
@@ -171,7 +132,7 @@ static void succeed(struct try *t, struct knock *k)
     d->f(d->arg, &found, NULL);
 }
 
-static void try_next(void *arg);
+static void try_next(struct dial *d);
 
 static bool all_ended(const struct dial *d)
 {
@@ -203,6 +164,32 @@ static bool one_may_answer(const struct dial *d)
     return false;
 }
 
+/* ---- who is waited for alone ---- */
+
+static void hold(struct try *t)
+{
+    struct dial *d = t->dial;
+
+    if (t->held || d->holder)
+        return;
+    t->held = true;
+    d->holder = t;
+    for (unsigned i = 0; i < d->n; i++)
+        if (&d->try[i] != t)
+            put_off(&d->try[i]);
+    loop_timer_again(d->timer, ANSWER_NS);
+}
+
+static void timer(void *arg)
+{
+    struct dial *d = arg;
+
+    d->holder = NULL;
+    try_next(d);
+}
+
+/* ---- when an endpoint is tried ---- */
+
 static void try_again(void *arg);
 
 /* With another socket, for one that ZeroMQ connects anew would use a key that was used. */
@@ -210,9 +197,11 @@ static void try_again_later(struct try *t)
 {
     struct err err = { "" };
 
-    if ((t->dial->once && (!is_relay(t) || t->connected)) || t->again)
+    if ((t->dial->once && (!try_is_relay(t) || t->connected)) || t->again)
         return;
-    t->pause_ns = t->pause_ns ? clock_earlier(2 * t->pause_ns, AGAIN_MAX_NS) : AGAIN_NS;
+    t->pause_ns = t->pause_ns ? clock_earlier(2 * t->pause_ns,
+                                              try_is_relay(t) ? AGAIN_RELAY_NS : AGAIN_MAX_NS)
+                              : AGAIN_NS;
     if (!(t->again = loop_timer(t->dial->loop, t->pause_ns, 0, try_again, t, &err)))
         snprintf(t->words, sizeof t->words, "%.150s", err.text);
 }
@@ -231,6 +220,8 @@ static void try_failed(struct try *t, enum knock_news news)
     t->ended = t->knocks == 0;
     if (d->reported || !t->ended)
         return;
+    if (d->holder == t)
+        d->holder = NULL;
     try_next(d);
     try_again_later(t);
     if (d->once && all_ended(d))
@@ -240,27 +231,64 @@ static void try_failed(struct try *t, enum knock_news news)
 static void on_news(void *arg, struct knock *k, enum knock_news news)
 {
     struct try *t = arg;
+    struct dial *d = t->dial;
+    const bool other = d->reported || (d->holder && d->holder != t);
 
-    if (news == KNOCK_CONNECTED) {
+    if (news == KNOCK_CONNECTED && !other) {
         t->connected = true;
         close_waiting(t);
-    } else if (news == KNOCK_UP && !t->dial->reported) {
+        hold(t);
+    } else if (news == KNOCK_UP && !d->reported) {
         succeed(t, k);
     } else {
         drop_knock(t, k);
         knock_stop(k);
-        if (news != KNOCK_UP)
+        if (news == KNOCK_CONNECTED)
+            put_off(t);
+        else if (news != KNOCK_UP)
             try_failed(t, news);
     }
 }
 
+/* Makes room for one more socket: the last of those that dial beside each other at an endpoint
+ * ends, or the one that has waited longest. false: all are connected. */
+static bool make_room(struct dial *d, const struct try *without)
+{
+    struct try *best = NULL;
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < d->n; i++) {
+        struct try *t = &d->try[i];
+
+        n += t->knocks;
+        if (t != without && t->knocks && !is_connected(t) &&
+            (!best || t->knocks > best->knocks ||
+             (t->knocks == best->knocks && t->began < best->began)))
+            best = t;
+    }
+    if (n < FLIGHT)
+        return true;
+    if (!best)
+        return false;
+    knock_stop(best->knock[--best->knocks]);
+    best->ended = best->knocks == 0;
+    if (best->ended)
+        try_again_later(best);
+    return true;
+}
+
 static void try_start(struct try *t)
 {
-    const struct dial *d = t->dial;
+    struct dial *d = t->dial;
     const struct knock_to to = { d->context, t->endpoint, &d->own, d->server, d->once };
     struct err err = { "" };
 
+    if (!make_room(d, t)) {
+        t->started = t->knocks > 0;
+        return;
+    }
     t->ended = false;
+    t->began = ++d->begun;
     if ((t->knock[t->knocks] = knock_start(d->loop, &to, on_news, t, &err)))
         t->knocks++;
     else if (t->knocks == 0)
@@ -273,10 +301,25 @@ static void try_again(void *arg)
     try_start(arg);
 }
 
-/* The oldest one stays, for a way that takes long, and the younger ones are replaced in turn. */
-static void try_beside(struct try *t)
+/* ---- beside those that wait ---- */
+
+/* So many at one endpoint, where there are n. */
+static unsigned most_knocks(unsigned n)
 {
-    if (t->knocks == KNOCKS) {
+    return n >= FLIGHT ? 1 : FLIGHT / n < DIAL_KNOCKS ? FLIGHT / n : DIAL_KNOCKS;
+}
+
+/* The oldest one stays, for a way that takes long, and the younger ones are replaced in turn. */
+static void try_beside(void *arg)
+{
+    struct try *t = arg;
+    struct dial *d = t->dial;
+    const unsigned most = most_knocks(d->n);
+
+    watch_clear(&t->again);
+    if (d->reported || d->holder || is_connected(t))
+        return;
+    if (t->knocks == most) {
         struct knock *const k = t->knock[1];
 
         drop_knock(t, k);
@@ -285,65 +328,55 @@ static void try_beside(struct try *t)
     try_start(t);
 }
 
+/* One endpoint after the other: the first that takes the connection is waited for alone. */
 void dial_beside(struct dial *d)
 {
-    if (d->reported || one_may_answer(d))
+    struct err err = { "" };
+    uint64_t after_ns = 0;
+
+    if (d->reported || d->holder || most_knocks(d->n) < 2)
         return;
-    for (unsigned i = 0; i < d->n; i++)
-        if (d->try[i].started && !d->try[i].words[0] && !is_relay(&d->try[i]))
-            try_beside(&d->try[i]);
+    for (unsigned i = 0; i < d->n; i++) {
+        struct try *t = &d->try[i];
+
+        if (!t->started || t->words[0] || try_is_relay(t) || is_connected(t) || t->again)
+            continue;
+        if (!(t->again = loop_timer(d->loop, after_ns, 0, try_beside, t, &err)))
+            try_beside(t);
+        after_ns += SPACING_NS;
+    }
 }
 
-/* Tries the next endpoint, if there is one left. */
-static void try_next(void *arg)
+/* So long until the next endpoint is tried: each of them in the time that there is. */
+static uint64_t next_ns(const struct dial *d)
 {
-    struct dial *d = arg;
-    struct try *t = d->try;
+    return clock_earlier(NEXT_NS, d->limit_ns / 2 / d->n);
+}
 
-    while (t < d->try + d->n && (t->words[0] || t->lookup || t->started))
-        t++;
-    if (t == d->try + d->n || d->reported)
+/* Tries the next endpoint, if there is one left: a relay first, since one comes where no other way
+ * does. */
+static void try_next(struct dial *d)
+{
+    struct try *next = NULL;
+
+    if (d->reported || d->holder)
         return;
-    t->started = true;
-    try_start(t);
+    for (unsigned i = 0; i < d->n; i++) {
+        struct try *t = &d->try[i];
+
+        if (!t->words[0] && !t->lookup && !t->started &&
+            (!next || (try_is_relay(t) && !try_is_relay(next))))
+            next = t;
+    }
+    if (!next)
+        return;
+    next->started = true;
+    try_start(next);
     if (d->timer)
-        loop_timer_again(d->timer, NEXT_NS);
+        loop_timer_again(d->timer, next_ns(d));
 }
 
 /* ---- the end without success ---- */
-
-static int tell_from(struct buf *out)
-{
-    struct buf list = BUF_INIT;
-    struct slice rest, one;
-    int rc = address_list(NULL, &list);
-    unsigned n = 0;
-
-    rest = buf_slice(&list);
-    while (rc == 0 && dial_next(&rest, &one)) {
-        if (slice_has(one, '='))
-            (void)slice_cut(&one, '=');
-        if (n++ < 8)
-            rc = buf_addf(out, "%s%.*s", n == 1 ? "; from " : ", ", SLICE_ARG(one));
-    }
-    buf_release(&list);
-    return rc;
-}
-
-static const char *words_of(const struct try *t)
-{
-    if (t->words[0])
-        return t->words;
-    if (is_relay(t) && !t->connected)
-        return "it has not come up";
-    if (t->lookup)
-        return host_lookup_why(t->lookup);
-    if (t->refused)
-        return "it does not let this agent in: its run is over, or its key was used before";
-    if (t->strange)
-        return "connected, but the encrypted handshake failed: another program listens there, or another kernel, or the link is bad";
-    return t->connected ? "connected, but it does not answer" : dial_words(t->error);
-}
 
 static void stop_probes(struct dial *d)
 {
@@ -354,54 +387,23 @@ static void stop_probes(struct dial *d)
     d->probes = 0;
 }
 
-/* "tcp://10.0.0.1:4321 (timed out)"; one that had a name, "tcp://gw:4321 (10.0.0.1: timed out)". */
-static int tell_try(struct buf *out, const struct try *t)
-{
-    const char *const words = words_of(t);
-    char ip[ADDRESS_TEXT_SIZE] = "";
-    struct address a;
-    struct err err = { "" };
-
-    if (is_relay(t))
-        return buf_addf(out, "the launcher's relay (%s)", words);
-    if (!t->named[0])
-        return buf_addf(out, "%s (%s)", t->endpoint, words);
-    if (address_parse(slice_text(t->endpoint), &a, &err) == 0)
-        address_text(&a, ip);
-    return buf_addf(out, "%s (%s: %s)", t->named, ip[0] ? ip : "no address", words);
-}
-
 static void fail(void *arg)
 {
     struct dial *d = arg;
     struct buf why = BUF_INIT;
-    int rc = 0;
+    int rc;
 
     stop_probes(d);
-    for (unsigned i = 0; i < d->n && rc == 0; i++) {
-        rc = i ? buf_add_text(&why, ", ") : 0;
-        if (rc == 0)
-            rc = tell_try(&why, &d->try[i]);
-    }
-    if (rc == 0)
-        rc = tell_from(&why);
+    rc = dial_why(d->try, d->n, &why);
     d->f(d->arg, NULL, rc == 0 ? why.p : "out of memory");
     buf_release(&why);
-}
-
-/* No other answer is to be expected from this endpoint. IPv6 may be unreachable because this host
- * has none. */
-static bool is_refused(const struct try *t)
-{
-    return t->words[0] || t->error == ECONNREFUSED ||
-           (strchr(t->endpoint, '[') && (t->error == ENETUNREACH || t->error == EADDRNOTAVAIL));
 }
 
 /* Before the limit: do all refuse? */
 static void judge(struct dial *d)
 {
     for (unsigned i = 0; i < d->n; i++)
-        if (!is_refused(&d->try[i]))
+        if (!try_is_refused(&d->try[i]))
             return;
     loop_timer_again(d->limit, 0);
 }
@@ -428,7 +430,7 @@ static void probe(struct dial *d)
         struct try *t = &d->try[i];
 
         t->error = 0;
-        if (!t->words[0] && !t->lookup && !t->connected && !is_relay(t) &&
+        if (!t->words[0] && !t->lookup && !t->connected && !try_is_relay(t) &&
             (t->probe = tcp_probe_start(d->loop, slice_text(t->endpoint), probed, t, &err)))
             d->probes++;
     }
@@ -493,15 +495,6 @@ static struct try *add_try(struct dial *d)
     return t;
 }
 
-static void take_address(struct try *t, const struct address *a, const char *port)
-{
-    char ip[ADDRESS_TEXT_SIZE];
-
-    address_text(a, ip);
-    snprintf(t->endpoint, sizeof t->endpoint, strchr(ip, ':') ? "tcp://[%s]:%s" : "tcp://%s:%s", ip,
-             port);
-}
-
 /* The first address takes the place of the name, the others become the last attempts. */
 static void looked_up(void *arg, const struct address *found, unsigned n)
 {
@@ -514,7 +507,7 @@ static void looked_up(void *arg, const struct address *found, unsigned n)
     host_lookup_stop(t->lookup);
     t->lookup = NULL;
     for (unsigned i = 0; i < n && one; i++) {
-        take_address(one, &found[i], port);
+        try_address(one, &found[i], port);
         if (one != t)
             memcpy(one->named, t->named, sizeof one->named);
         one = i + 1 < n && d->n < DIAL_MAX ? add_try(d) : NULL;
@@ -525,6 +518,14 @@ static void looked_up(void *arg, const struct address *found, unsigned n)
         check_all_failed(d);
 }
 
+static bool has(const struct dial *d, struct slice endpoint)
+{
+    for (unsigned i = 0; i < d->n; i++)
+        if (slice_is(endpoint, d->try[i].named[0] ? d->try[i].named : d->try[i].endpoint))
+            return true;
+    return false;
+}
+
 static void add(struct dial *d, struct slice endpoint)
 {
     struct try *t = add_try(d);
@@ -533,7 +534,7 @@ static void add(struct dial *d, struct slice endpoint)
     const char *colon;
 
     snprintf(t->endpoint, sizeof t->endpoint, "%.*s", SLICE_ARG(endpoint));
-    if (is_relay(t) || address_parse(endpoint, &a, &err) == 0)
+    if (try_is_relay(t) || address_parse(endpoint, &a, &err) == 0)
         return;
     if (d->names) {
         struct err why = { "" };
@@ -546,6 +547,16 @@ static void add(struct dial *d, struct slice endpoint)
     }
     colon = strstr(err.text, ": ");
     snprintf(t->words, sizeof t->words, "%.150s", colon ? colon + 2 : err.text);
+}
+
+void dial_more(struct dial *d, struct slice endpoints)
+{
+    struct slice one;
+
+    while (!d->reported && d->n < DIAL_MAX && dial_next(&endpoints, &one))
+        if (!has(d, one))
+            add(d, one);
+    try_next(d);
 }
 
 static bool any_known(const struct dial *d)
@@ -569,6 +580,7 @@ struct dial *dial_start(struct loop *loop, const struct dial_to *to, dial_f f, v
     d->own = *to->own;
     memcpy(d->server, to->server, KEY_SIZE);
     d->once = to->once;
+    d->limit_ns = to->limit_ns;
     d->more_ns = to->more_ns;
     d->f = f;
     d->arg = arg;
@@ -580,7 +592,7 @@ struct dial *dial_start(struct loop *loop, const struct dial_to *to, dial_f f, v
     else if ((d->limit = loop_timer(d->loop, any_known(d) ? to->limit_ns : 0, 0, limit_is_over, d,
                                     err)) &&
              (d->check = loop_timer(d->loop, CHECK_NS, CHECK_NS, check_all_failed, d, err)) &&
-             (d->timer = loop_timer(d->loop, 0, NEXT_NS, try_next, d, err)))
+             (d->timer = loop_timer(d->loop, 0, NEXT_NS, timer, d, err)))
         return d;
     dial_stop(d);
     return NULL;

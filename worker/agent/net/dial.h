@@ -2,9 +2,10 @@
 /* dial.h - finds out which of several endpoints leads to the holder of a key. They are tried
  * one shortly after the other, and the first one on which CURVE succeeds is used. So another
  * program at the same port, or a bridge whose address every host has, is not taken for the right
- * server. Endpoints that fail are tried again until the limit, because networks may come up late
- * and lose packets. But if connections to all of them are refused, this is told after a second: the
- * network is there, and nobody listens. */
+ * server. Once one has taken the connection, it is waited for alone, for a second: as a rule one
+ * handshake is made with a key. Endpoints that fail are tried again until the limit, because
+ * networks may come up late and lose packets. But if connections to all of them are refused, this
+ * is told after a second: the network is there, and nobody listens. */
 #ifndef WORKER_AGENT_NET_DIAL_H
 #define WORKER_AGENT_NET_DIAL_H
 
@@ -60,6 +61,8 @@ struct dial *dial_start(struct loop *loop, const struct dial_to *to, dial_f f, v
 bool dial_was_refused(const struct dial *d);
 /* In the call of f: time was over in the midst of a handshake. */
 bool dial_was_slow(const struct dial *d);
+/* Tries these endpoints, too, those of them that are not in the list yet. */
+void dial_more(struct dial *d, struct slice endpoints);
 /* Tries each endpoint that has not taken the connection with one more socket, beside those that
  * wait: TCP sends the first packet of a connection again only after a second. */
 void dial_beside(struct dial *d);

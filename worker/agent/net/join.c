@@ -29,6 +29,9 @@
 #define ADDRESSES_MAX 4096u /* HELLO's limit */
 /* how long the kernel is dialed directly before a relay is wanted, if it can be had */
 #define DIRECT_NS (4 * NS_PER_S)
+/* so much longer where an endpoint has taken the connection: the kernel may be busy, or somebody
+ * else says nothing there */
+#define BUSY_NS (8 * NS_PER_S)
 
 bool join_is_remote(const char *connect)
 {
@@ -280,7 +283,9 @@ static int dial(struct join *j, struct err *err)
                                 .own = &j->keys,
                                 .server = j->kernel_key,
                                 .limit_ns = short_one ? DIRECT_NS : j->limit_ns,
-                                .more_ns = short_one ? j->limit_ns - DIRECT_NS : 0 };
+                                .more_ns = short_one
+                                               ? clock_earlier(j->limit_ns - DIRECT_NS, BUSY_NS)
+                                               : 0 };
 
     return (j->dial = dial_start(j->kernel->loop, &to, reached, j, err)) ? 0 : -1;
 }

@@ -35,10 +35,13 @@ void *knock_take(struct knock *k)
     return socket;
 }
 
+/* A handshake that has begun ends, too: else it would be a second one with a key. */
 void knock_stop(struct knock *k)
 {
-    if (k && !k->over)
-        zmq_close(knock_take(k));
+    if (!k || k->over)
+        return;
+    (void)!loop_zmq_set(k->socket, ZMQ_LINGER, 0);
+    zmq_close(knock_take(k));
 }
 
 int knock_fd(const struct knock *k)

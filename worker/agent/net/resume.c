@@ -156,6 +156,8 @@ static void set_stuck(struct resume *r, bool yes)
         free(r->endpoints);
         r->endpoints = copy;
     }
+    if (yes && r->dial)
+        dial_more(r->dial, slice_text(r->endpoints));
 }
 
 static void stuck_timer_over(void *arg)
