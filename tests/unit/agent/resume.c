@@ -2,6 +2,7 @@
 /* Agents whose connection to the kernel ends: they resume, and keep their ranks. With real
  * processes. */
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <zmq.h>
 
@@ -141,6 +142,28 @@ static void a_connection_ends_before_welcome(void)
     lan_close(&l);
 }
 
+/* The first connection leads nowhere, and nobody ends it. */
+static void hello_is_not_answered(void)
+{
+    unsigned char next[KEY_SIZE];
+    struct lan l;
+
+    setenv("CELLSPAN_DIAL_TIMEOUT", "45", 1);
+    lan_open(&l);
+    l.timeout_ms = 60000;
+    l.mute = true;
+    lan_join(&l, 1, LAN_STDIN);
+    memcpy(next, l.last.v[F_HELLO_NEXT].s.p, KEY_SIZE);
+    l.mute = false;
+    ok(lan_until(&l, SPAN_HELLO, 0) && memcmp(next, l.last.v[F_HELLO_NEXT].s.p, KEY_SIZE) != 0,
+       "HELLO is said anew, on another connection");
+    lan_start_rank(&l, self, 2);
+    ok(lan_until(&l, SPAN_READY, 1), "and the agent is as any other");
+    is_int(lan_end(&l, 1), 0, "it ends as always");
+    lan_close(&l);
+    unsetenv("CELLSPAN_DIAL_TIMEOUT");
+}
+
 /* Each time the kernel admits the key, so it waits for this agent still. */
 static void answers_are_lost_for_longer_than_the_timeout(void)
 {
@@ -236,6 +259,7 @@ int main(int argc, char **argv)
     a_rank_outlives_its_connection();
     an_answer_is_lost();
     a_connection_ends_before_welcome();
+    hello_is_not_answered();
     the_kernel_has_given_it_up();
     answers_are_lost_for_longer_than_the_timeout();
     nobody_answers();

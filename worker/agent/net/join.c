@@ -197,6 +197,7 @@ static int open_line(struct join *j, const char *endpoint, void *socket, struct 
         .keys = j->has_keys ? &j->keys : NULL,
         .kernel = j->kernel_key,
         .again = j->has_keys ? endpoints_of(j) : NULL,
+        .hello_ns = j->limit_ns / 3,
         .relayed = j->relayed,
         .stuck = { stuck, j->with_relay != NULL, j },
         .handler = j->handler,

@@ -141,9 +141,11 @@ void peers_down(struct peers *p, struct slice route, uint32_t own, zmq_msg_t *ms
     }
 }
 
-static void tell_to_resume(struct peer *child)
+static void tell_to_resume(struct peer *child, bool out)
 {
-    const struct span m = { .kind = SPAN_RESUME, .v[F_RESUME_VERSION].u64 = SPAN_VERSION };
+    const struct span m = { .kind = SPAN_RESUME,
+                            .v[F_RESUME_VERSION].u64 = SPAN_VERSION,
+                            .v[F_RESUME_NUMBER].u64 = out };
     struct buf msg = BUF_INIT;
     struct err err = { "" };
 
@@ -153,14 +155,14 @@ static void tell_to_resume(struct peer *child)
     buf_release(&msg);
 }
 
-void peers_cut(struct peers *p)
+void peers_cut(struct peers *p, bool out)
 {
     struct peer *next;
 
     for (struct peer *one = p->peer; one; one = next) {
         next = one->next;
         if (one->state == PEER_CHILD) {
-            tell_to_resume(one);
+            tell_to_resume(one, out);
             peer_destroy(one);
         } else if (one->dial && one->role == DIAL_PARENT) {
             say_dialed(p, one->node, "the connection to the kernel has ended");

@@ -52,8 +52,8 @@ MUST_USE int peers_give(struct peers *p, uint32_t node, struct buf *msg, size_t 
                         struct err *err);
 
 /* The connection to the kernel has ended: a parent is not dialed any more, and the children, whose
- * messages would be lost, are told to resume by themselves. */
-void peers_cut(struct peers *p);
+ * messages would be lost, are told to resume by themselves. out: nothing came any more on it. */
+void peers_cut(struct peers *p, bool out);
 /* This agent stays on its own connection: it dials no parent. */
 void peers_stay(struct peers *p);
 

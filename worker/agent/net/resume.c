@@ -26,8 +26,9 @@ struct resume {
     uint64_t slept_ns;    /* that redial knows of */
     enum redial_key with; /* the key of this attempt */
     struct dial *dial;
-    struct watch *timer; /* for the next attempt, or for the answer */
-    bool answer_due;
+    struct watch *timer;        /* for the next attempt, or for the answer */
+    bool answer_due, hello_due; /* to RESUME; to the first HELLO */
+    uint64_t hello_ns;
     struct resume_stuck on_stuck;
     struct watch *stuck_timer; /* before it is called */
     bool stuck;
@@ -127,7 +128,9 @@ static void timer(void *arg)
     const uint64_t now = now_of(r);
 
     redial_slept(&r->redial, clock_slept_since(loop_clock(r->loop), &r->slept_ns));
-    if (r->dial) {
+    if (r->hello_due) {
+        r->handler.unanswered(r->handler.arg);
+    } else if (r->dial) {
         beside(r, now);
     } else if (r->answer_due && !redial_has_failed(&r->redial, now)) {
         wait_until(r, r->redial.limit_ns);
@@ -174,6 +177,7 @@ struct resume *resume_create(struct loop *loop, const struct resume_to *to,
         return err_null(err, "out of memory");
     r->loop = loop;
     r->context = to->context;
+    r->hello_ns = to->hello_ns;
     r->on_stuck = to->stuck;
     r->stuck = r->relayed = to->stuck.asked;
     r->handler = *handler;
@@ -211,6 +215,8 @@ const unsigned char *resume_next(const struct resume *r)
 int resume_hello(struct resume *r, struct slice hello, struct err *err)
 {
     redial_hello(&r->redial);
+    if ((r->hello_due = r->hello_ns > 0))
+        loop_timer_again(r->timer, r->hello_ns);
     return buf_add_slice(&r->hello, hello) == 0 ? 0 : err_set(err, "out of memory");
 }
 
@@ -255,11 +261,11 @@ int resume_say(const struct resume *r, void *socket, uint32_t node, uint64_t rec
     return rc;
 }
 
-void resume_start(struct resume *r, uint64_t resume_ns, bool silent)
+void resume_start(struct resume *r, uint64_t resume_ns, bool out)
 {
-    redial_begin(&r->redial, now_of(r), resume_ns, silent);
+    redial_begin(&r->redial, now_of(r), resume_ns, out);
     r->slept_ns = clock_slept(loop_clock(r->loop));
-    r->answer_due = false;
+    r->answer_due = r->hello_due = false;
     loop_timer_again(r->timer, 0);
     loop_timer_again(r->stuck_timer, RESUME_STUCK_NS);
 }
@@ -272,7 +278,7 @@ void resume_again(struct resume *r)
 /* The kernel holds `next` now, and no other. */
 void resume_done(struct resume *r)
 {
-    r->answer_due = false;
+    r->answer_due = r->hello_due = false;
     loop_timer_again(r->timer, LOOP_OFF);
     loop_timer_off(r->stuck_timer);
     if (r->stuck && !r->relayed)

@@ -20,7 +20,8 @@ struct resume_handler {
     /* The kernel has let this connection in: resume_say() is to be called with the socket, which is
      * owned by the callee. */
     void (*connected)(void *arg, void *socket);
-    /* It was not answered in time: the socket is to be closed. The next attempt follows. */
+    /* It was not answered in time: the socket is to be closed. The next attempt follows. Also the
+     * first connection, on which HELLO was said: then resume_start() is to be called. */
     void (*unanswered)(void *arg);
     /* No attempt follows: the kernel admits neither key, so it has given up this agent, or it could
      * not be reached for too long. */
@@ -44,6 +45,7 @@ struct resume_to {
     void *context;               /* of ZeroMQ; borrowed */
     const unsigned char *kernel; /* its public key; copied */
     const struct keys *own;      /* with which the agent connects first; copied */
+    uint64_t hello_ns;           /* for the answer to HELLO; 0: it is not said anew */
     struct resume_stuck stuck;
 };
 
@@ -60,9 +62,9 @@ MUST_USE int resume_hello(struct resume *r, struct slice hello, struct err *err)
 /* Sends RESUME of the node, or HELLO again, on the socket that `connected` got. */
 MUST_USE int resume_say(const struct resume *r, void *socket, uint32_t node, uint64_t received,
                         struct err *err);
-/* The connection has ended: the attempts begin. resume_ns: for how long the kernel waits. silent:
- * nobody has ended it, but nothing came any more. */
-void resume_start(struct resume *r, uint64_t resume_ns, bool silent);
+/* The connection has ended: the attempts begin. resume_ns: for how long the kernel waits. out:
+ * nobody has ended it, but nothing came any more: the network may be out. */
+void resume_start(struct resume *r, uint64_t resume_ns, bool out);
 /* The connection that was given to `connected` has ended without an answer. */
 void resume_again(struct resume *r);
 /* RESUME or HELLO was answered. */

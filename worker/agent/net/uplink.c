@@ -100,19 +100,20 @@ static void give_up(void *arg, bool refused)
     lost(u, refused ? "the kernel does not take it back" : why);
 }
 
-/* The connection has ended, or leads nowhere: the agent dials the kernel itself. */
-static void cut(struct uplink *u, const char *why)
+/* The connection has ended, or leads nowhere: the agent dials the kernel itself. out: the network
+ * is, as far as is known. */
+static void cut(struct uplink *u, const char *why, bool out)
 {
     if (u->cut_ns || (u->greeted && !u->silence.timeout_ns))
         return;
     log_warn("uplink", "the connection to the kernel has ended: %s", why);
     u->cut_ns = u->silent ? u->silence.kernel.heard : clock_now(loop_clock(u->loop));
-    peers_cut(u->peers);
+    peers_cut(u->peers, out);
     peers_stay(u->peers);
     line_discard(&u->line);
     line_discard(&u->parent);
     frame_batch_cut(u->batch);
-    resume_start(u->resume, u->greeted ? u->resume_ns : GREETING_NS, u->silent);
+    resume_start(u->resume, u->greeted ? u->resume_ns : GREETING_NS, out);
 }
 
 static void on_end_of_line(void *arg)
@@ -123,7 +124,7 @@ static void on_end_of_line(void *arg)
     if (!ended && !parent_ended)
         return;
     if (!u->cut_ns) {
-        cut(u, "it was closed or reset");
+        cut(u, "it was closed or reset", false);
         return;
     }
     line_discard(&u->line);
@@ -161,7 +162,7 @@ static void on_silence(void *arg)
 
     u->silent = true;
     if (u->resume)
-        cut(u, "the kernel is silent");
+        cut(u, "the kernel is silent", true);
     else
         give_up(u, false);
 }
@@ -280,7 +281,7 @@ static void take_answer(struct uplink *u, struct slice msg)
     else if (m.kind == SPAN_RESUME && u->cut_ns)
         on_resumed(u, &m);
     else if (m.kind == SPAN_RESUME)
-        cut(u, "the parent has lost its own");
+        cut(u, "the parent has lost its own", m.v[F_RESUME_NUMBER].u64 != 0);
     span_release(&m);
 }
 
@@ -342,18 +343,13 @@ static void line_ready(void *arg)
 
 static void on_message(void *arg, zmq_msg_t part[2])
 {
-    struct uplink *u = arg;
-
-    deliver(u, slice_of(zmq_msg_data(&part[0]), zmq_msg_size(&part[0])), &part[1]);
-    silence_heard(&u->silence);
+    deliver(arg, slice_of(zmq_msg_data(&part[0]), zmq_msg_size(&part[0])), &part[1]);
+    silence_heard(&((struct uplink *)arg)->silence);
 }
 
 static void still_there(void *arg)
 {
-    struct uplink *u = arg;
-
-    if (u->handler.lost)
-        u->handler.lost(u->handler.arg, "the connection to the kernel has ended");
+    lost(arg, "the connection to the kernel has ended");
 }
 
 /* Usually the kernel has ended, and stdin says so before the time is over. */
@@ -444,12 +440,15 @@ static void on_connected(void *arg, void *socket)
 
 static void on_unanswered(void *arg)
 {
-    line_discard(&((struct uplink *)arg)->line);
+    struct uplink *u = arg;
+
+    cut(u, "HELLO is not answered", true); /* nothing, if it is cut off already */
+    line_discard(&u->line);
 }
 
 static int prepare_resume(struct uplink *u, const struct uplink_config *c, struct err *err)
 {
-    const struct resume_to to = { c->again, u->context, c->kernel, c->keys, c->stuck };
+    const struct resume_to to = { c->again, u->context, c->kernel, c->keys, c->hello_ns, c->stuck };
     const struct resume_handler handler = { on_connected, on_unanswered, give_up, u };
 
     if (!c->again || !c->keys)

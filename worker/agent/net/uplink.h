@@ -50,6 +50,8 @@ struct uplink_config {
     /* the kernel's endpoints, separated by commas, to dial when the connection has ended; needs
      * keys. NULL: the agent does not resume */
     const char *again;
+    /* after so long without an answer to HELLO it is said anew; 0: never */
+    uint64_t hello_ns;
     /* counts what a relay receives; borrowed; NULL: there is none */
     const _Atomic uint64_t *relayed;
     struct resume_stuck stuck;
