@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/blob.h"
-#include "base/buf.h"
 #include "base/descriptor.h"
 #include "protocol/span_fields.h"
 
@@ -16,19 +15,31 @@ static const unsigned char key[32] = { 1 };
 
 /* ---- links ---- */
 
-static void queue_add(struct queue *q, struct slice msg)
+/* Takes the bytes over, of which the first ones are not sent. A copy of each chunk would take
+ * longer than all else, since the sanitizers' malloc gets new memory for it. */
+static void queue_add(struct queue *q, struct buf *bytes, size_t unsent)
 {
-    struct content *p = malloc(sizeof *p + msg.n);
+    struct content *p = malloc(sizeof *p);
 
     if (!p)
         return;
-    p->next = NULL;
-    p->n = msg.n;
-    memcpy(p->p, msg.p, msg.n);
+    *p = (struct content){ .bytes = *bytes, .unsent = unsent };
+    *bytes = (struct buf)BUF_INIT;
     *q->last = p;
     q->last = &p->next;
-    q->bytes += msg.n;
+    q->bytes += p->bytes.n - unsent;
     q->most = q->bytes > q->most ? q->bytes : q->most;
+}
+
+static struct slice content_of(const struct content *p)
+{
+    return slice_of(p->bytes.p + p->unsent, p->bytes.n - p->unsent);
+}
+
+static void content_free(struct content *p)
+{
+    buf_release(&p->bytes);
+    free(p);
 }
 
 static struct content *queue_take(struct queue *q)
@@ -39,7 +50,7 @@ static struct content *queue_take(struct queue *q)
         return NULL;
     if (!(q->first = p->next))
         q->last = &q->first;
-    q->bytes -= p->n;
+    q->bytes -= content_of(p).n;
     return p;
 }
 
@@ -48,7 +59,7 @@ static void queue_clear(struct queue *q)
     struct content *p;
 
     while ((p = queue_take(q)))
-        free(p);
+        content_free(p);
 }
 
 static void say(struct yard *y, unsigned from, unsigned to, const struct span *m)
@@ -57,7 +68,7 @@ static void say(struct yard *y, unsigned from, unsigned to, const struct span *m
     struct err err = { "" };
 
     if (span_encode(m, &msg, &err) == 0)
-        queue_add(&y->queue[from][to], buf_slice(&msg));
+        queue_add(&y->queue[from][to], &msg, 0);
     buf_release(&msg);
 }
 
@@ -112,7 +123,8 @@ static int a_send(void *arg, uint32_t link, struct buf *bytes)
         y->chunks[n->number][link]++;
     }
     if (linked && (link == TRANSFERS_KERNEL || !n->is_mute))
-        queue_add(&y->queue[n->number][link == TRANSFERS_KERNEL ? YARD_K : link], msg);
+        queue_add(&y->queue[n->number][link == TRANSFERS_KERNEL ? YARD_K : link], bytes,
+                  TRANSFERS_ROOM);
     buf_release(bytes);
     return linked ? 0 : -1;
 }
@@ -339,10 +351,11 @@ static void k_takes(struct yard *y, unsigned from, struct span *m)
 static void deliver(struct yard *y, unsigned from, unsigned to)
 {
     struct content *p = queue_take(&y->queue[from][to]);
+    const struct slice bytes = content_of(p);
     struct err err = { "" };
     struct span m;
 
-    if (span_decode(&m, p->p, p->n, &err) < 0) {
+    if (span_decode(&m, bytes.p, bytes.n, &err) < 0) {
         printf("# %s\n", err.text);
     } else {
         if (to == YARD_K)
@@ -351,7 +364,7 @@ static void deliver(struct yard *y, unsigned from, unsigned to)
             node_takes(y, from, to, &m);
         span_release(&m);
     }
-    free(p);
+    content_free(p);
 }
 
 /* One message, from a link that has one; false: none has. */
@@ -412,9 +425,9 @@ static void lose_unnumbered(struct queue *q)
     if (!all.first)
         return;
     while ((p = queue_take(&all))) {
-        if (span_is_numbered(p->p, p->n))
-            queue_add(q, slice_of(p->p, p->n));
-        free(p);
+        if (span_is_numbered(content_of(p).p, content_of(p).n))
+            queue_add(q, &p->bytes, p->unsent);
+        content_free(p);
     }
 }
 

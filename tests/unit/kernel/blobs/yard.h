@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "kernel/blobs/blob_schedule.h"
 #include "kernel/blobs/local_blobs.h"
 #include "worker/agent/blobs/transfers.h"
@@ -18,8 +19,8 @@
 
 struct content {
     struct content *next;
-    size_t n;
-    char p[];
+    struct buf bytes;
+    size_t unsent; /* the first of them, which are not sent */
 };
 
 struct queue {
