@@ -69,6 +69,17 @@ def test_agents_are_where_the_placement_group_says(engine, nb, n, spec, agents, 
     assert found == strategy and len(places) == agents and len(set(places)) == nodes, places
 
 
+def test_the_address_may_come_from_the_notebooks_environment(engine, nb):
+    """Set in a cell, so when the kernel has long been started."""
+    nb.ok("os.environ['RAY_ADDRESS'] = '%s'" % engine.address)
+    cell = nb.ok("%%distribute -n 2 --on ray --gather\nimport os\nos.environ['WORLD_SIZE']", limit=LIMIT)
+    assert values(cell) == ["2"] * 2, cell.shown
+    nb.ok("%ranks stop", limit=LIMIT)
+    nb.ok("os.environ['RAY_ADDRESS'] = 'ray://%s'" % engine.address)
+    said = nb.run("%%distribute -n 2 --on ray\n1", limit=LIMIT)
+    assert said.status == "error" and "RAY_ADDRESS=ray://%s is an address of Ray Client" % engine.address in said.error["evalue"], said.shown
+
+
 def test_a_runtime_env_is_passed_on(engine, nb):
     given = json.dumps({"env_vars": {"GIVEN": "a b"}}).replace('"', '\\"')
     cell = nb.ok("%%%%distribute -n 2 --on \"%s --runtime-env '%s'\" --gather\nimport os\nos.environ['GIVEN']" % (engine.on, given), limit=LIMIT)
