@@ -356,14 +356,68 @@ def test_a_class_of_a_rank_keeps_what_the_rank_has_done_to_it_since(nb):
         nb.ok("t2, e2 = copy.copy(t2), [En.A]")
 
 
-def test_what_home_changes_of_a_class_of_a_rank_reaches_only_others(nb):
+def test_what_home_changes_of_a_class_of_a_rank_reaches_all(nb):
     nb.ok("%%distribute -n 2 -r 0\nclass Kr:\n    lr = 1\nkr = Kr()")
     nb.ok("%pull Kr kr -r 0")
     nb.ok("Kr.lr = 5")
-    assert rank_values(nb, "kr.lr, type(kr) is Kr", 2) == [(1, True), (5, True)]
+    assert rank_values(nb, "kr.lr, type(kr) is Kr", 2) == [(5, True)] * 2
+    nb.ok("Kr.lr = 6")
+    nb.ok("%push Kr")
+    assert rank_values(nb, "kr.lr, type(kr) is Kr", 2) == [(6, True)] * 2
     nb.ok("%%distribute -r 0\nKr.lr = 7")
     nb.ok("Kr.lr = 8")
     nb.run("%%distribute -r 0\nKr.lr").assert_error("VariableConflict")
+
+
+def refused(cell, name):
+    """Home can tell that it has changed what a function reads by its name."""
+    told = cell.assert_error("VariableConflict")
+    if "in place at home" in told.shown:
+        return
+    text = f"the class {name} was changed at home and by this rank since home sent it: `%push {name}` sends home's, `%pull {name} -r RANK` fetches a rank's"
+    assert text in told.shown and "File" not in told.shown, told.shown
+
+
+# A class; what makes an object of it; a change of the class, with 5 in it; what shows this
+COMES_ALONG = {
+    "an attribute": ("class C:\n    lr = 1", "C()", "C.lr = 5", "{x}.lr"),
+    "a counter": ("class C:\n    made = []\n    def __init__(self): self.at = len(C.made)", "C()", "C.made[:] = [5]", "{x}.made"),
+    "a method": ("class C:\n    def f(self): return 1", "C()", "C.f = lambda self: 5", "{x}.f()"),
+    "an array": ("import numpy\nclass C:\n    w = numpy.ones(100)", "C()", "C.w[3:] = 5", "{x}.w[2:4].tolist()"),
+    "a base": ("class B:\n    lr = 1\nclass C(B):\n    pass", "C()", "C.__mro__[1].lr = 5", "{x}.lr"),
+    "a dataclass": ("import dataclasses\n@dataclasses.dataclass\nclass C:\n    x: int = 1", "C(3)", "C.y = 5", "getattr({x}, 'y', 1)"),
+    "an enum": ("import enum\nclass C(enum.Enum):\n    A = [1]\n    def f(self): return getattr(self, 'note', 1)", "[C.A]", "C.A.note = 5", "{x}[0].f()"),
+    "a module of torch": ("import torch\nclass C(torch.nn.Linear):\n    lr = 1", "C(2, 2)", "C.lr = 5", "{x}.lr"),
+}
+
+
+@pytest.mark.parametrize("what", COMES_ALONG)
+def test_a_class_that_comes_along_loses_nothing_that_ranks_have_done_to_it(nb, what):
+    make, one, change, look = COMES_ALONG[what]
+    nb.ok(f"import cellspan\n{make}\nx = {one}")
+    shows = lambda name: look.replace("{x}", name)  # noqa: E731
+    base = "B" if what == "a base" else "C"
+    nb.ok(f"%%distribute -n 2\n{base} is None, {shows('x')}", limit=120)
+    nb.ok("%%distribute -n 2\n" + change.replace("C.", "type(x)." if what != "an enum" else "type(x[0])."))
+    there, here = rank_values(nb, shows("x"), 2)[0], values(nb.ok(shows("x")))
+    assert there != here
+    nb.ok(f"y = {one}")
+    assert rank_values(nb, f"{shows('y')}, {shows('x')}", 2) == [(there, there)] * 2
+    assert values(nb.ok(f"cellspan.run(lambda one: {shows('one')}, {one}, n=2, gather=True)")) == [there] * 2
+    assert values(nb.ok(shows("x"))) == here, "home's stays"
+    nb.ok(change.replace("5", "6") + f"\nz = {one}")
+    at_home = values(nb.ok(shows("x")))
+    refused(nb.run(f"%%distribute -n 2\n{shows('z')}"), base)
+    nb.run(f"cellspan.run(lambda one: {shows('one')}, {one}, n=2)").assert_error("VariableConflict")
+    nb.ok(f"%pull {base} -r 0")
+    assert values(nb.ok(shows("x"))) == there
+    assert rank_values(nb, shows("z"), 2) == [there] * 2
+    nb.ok(change.replace("5", "7") + f"\nz = {one}")
+    assert rank_values(nb, shows("z"), 2) == [eval(repr(at_home).replace("6", "7"))] * 2
+    nb.ok("%%distribute -n 2\n" + change.replace("5", "8"))
+    nb.ok(change.replace("5", "9") + f"\nz = {one}")
+    nb.ok(f"%push {base}" if what != "a dataclass" else "%push z")
+    assert rank_values(nb, shows("z"), 2) == [eval(repr(at_home).replace("6", "9"))] * 2
 
 
 def test_a_class_of_the_cell_reads_homes_variable_with_two_underscores(nb):

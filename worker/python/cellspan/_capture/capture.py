@@ -68,7 +68,7 @@ class Capture:
         self._rank_definitions = RankDefinitions(self._known, user_ns, self._versions)
         self._unseen = Unseen(user_ns)
         self._deleted = {}  # names (in order) that were captured and that home has deleted
-        self._pushing = False
+        self._pushing, self._forced = False, ()  # _forced: as of vars_bundle.place()
         self.values, self.lent = user_ns, None  # see lent.py: where names are looked up; the push() of values that is under way
         self.lists = set()  # names that the last cell reads and that are lists of all ranks' values
         self.imports = set()  # top-level modules that functions import which the last cell or call needs
@@ -111,6 +111,7 @@ class Capture:
         if found is not None:
             self._rank_definitions.add_reads(found)
         explicit = [] if none else None if only is None else split_names(only)
+        self._forced = bool(explicit) or ()
         wanted = self._wanted(found, explicit)
         seen, warnings = self._check_names(wanted, explicit, found.before if found is not None and explicit is None else {})
         never = {n for n, k in seen.items() if isinstance(k.failed, worlds.Reason) and explicit is None and n in own and n not in found.assigned}
@@ -166,7 +167,7 @@ class Capture:
         self._changes.read(self._known, transform)
         self._unseen.read(transform)
         self._forget()
-        self._pushing = push
+        self._pushing, self._forced = push, ()
         self._assigned, self._writes, self.lists, self.imports, self.unsent = [], {}, set(), set(), []
 
     def _tie(self, seen):
@@ -505,7 +506,7 @@ class Capture:
         """
         names = sorted(split_names(names), key=is_group, reverse=True)
         pickled = self._together(names)
-        fd, size, spans = vars_bundle.place(pickled)
+        fd, size, spans = vars_bundle.place(pickled, self._forced)
         self._remember(names, Sent(fd, size), spans)
         return fd, size, sum(size_of(s) for s in pickled.storages if s.device == "cuda")
 
@@ -586,8 +587,7 @@ class Capture:
         return f"this cell would send {total}, more than CELLSPAN_CAPTURE_LIMIT ({vars_bundle.human(self.limit)}): {text}"
 
     def _size(self, name):
-        known = self._known.get(name)
-        if known is not None and known.size:
+        if (known := self._known.get(name)) is not None and known.size:
             return known.size
         try:
             return reducers.Pickled(self.values[name], self.user_ns, self.limit, self._submodules).size

@@ -3,16 +3,23 @@
 
 A class that came inside one variable is the same object under every variable that uses it, and home's newest state of it replaces the
 older one. So a value that came earlier is compared without its classes, and each class with the state in which it came last.
+
+A class comes along with each value that has an object of it, also under a name that is new here. So what the rank has done to a class must
+not be lost then: if home has not changed it since it came last, the rank's stays as it is. If both have, that is a conflict. Two states are
+compared by their pickles in this process; for home's, the bundle is loaded again.
 """
 
 from __future__ import annotations
 
+import pickle
 import weakref
 
 from cloudpickle import cloudpickle
 
 from . import caches, enums, rebuild, reducers
-from .fingerprints import fingerprint
+from .fingerprints import fingerprint, hashed, size_of
+
+HASHED_MAX = 64 << 20  # bytes of large buffers in a class
 
 BY_ID, ID_OF = cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID, cloudpickle._DYNAMIC_CLASS_TRACKER_BY_CLASS
 
@@ -72,13 +79,87 @@ def pickled(value, user_ns, chunks, whole=None, before=None):
     return (found, made[0].classes, made[0].computed) if made else (found, [], [])
 
 
+class Unknown(Exception):
+    """It is not known whether a value was changed; the text says why."""
+
+
+class _Body:
+    """A pickle as a file object, so that between two reads Python can raise TooSlow."""
+
+    def __init__(self, body):
+        self._body, self._at = body, 0
+
+    def read(self, size):
+        start, self._at = self._at, min(self._at + size, len(self._body))
+        return bytes(self._body[start : self._at])
+
+    def readline(self):
+        raise Unknown("its pickle is of an old kind")
+
+
+class Again(pickle.Unpickler):
+    """Loads a second copy of values that are here already. Classes of the notebook are loaded as new classes, so that those that
+    the rank uses are not changed."""
+
+    def __init__(self, body, buffers):
+        super().__init__(_Body(body), buffers=buffers)
+        self.twins = {}  # id of a class: its twin. Classes that refer to each other are made more than once
+
+    def find_class(self, module, name):
+        found = super().find_class(module, name)
+        return self._make_twin if found is rebuild.make_class else found
+
+    def _make_twin(self, make, *args):
+        at = rebuild.AT
+        twin = self.twins.get(args[at])
+        if twin is None:
+            twin = self.twins[args[at]] = rebuild.made_quietly(make, (*args[:at], None, *args[at + 1 :]))
+            cloudpickle._DYNAMIC_CLASS_TRACKER_BY_CLASS[twin] = args[at]
+        return twin
+
+
 class ClassStates:
     """chunks(): the destination of a pickle, which limits its size."""
 
     def __init__(self, user_ns, chunks):
         self._user_ns, self._chunks = user_ns, chunks
         self._came = weakref.WeakKeyDictionary()  # class -> (what identifies its content, what objects in it had computed) when home sent it last
-        rebuild.on_filled = self.came
+        rebuild.on_filled, rebuild.takes, rebuild.on_sent = self.came, self.takes, self.sent
+
+    def sent(self, classes, keeps, forced):
+        """These classes have just been sent home. keeps: home has this rank's state of those that the rank has defined from now on; else
+        it may have another one. forced: the ids of others of which it has."""
+        self.came([cls for cls in classes if ID_OF.get(cls) in forced or (rebuild.is_own(cls) and (keeps or cls not in self._came))])
+
+    def takes(self, cls, loading):
+        """Does this class get the state that comes, or does it stay as the rank has it? VariableConflict."""
+        came, before = self._came.get(cls, (None, None))
+        if came is None:
+            return not rebuild.is_own(cls)
+        own = self._known_state(cls, before)
+        if own == came and not rebuild.is_own(cls):
+            return True
+        if own is not None and own != self._known_state(cls, before):  # a state that differs each time proves no change
+            return not rebuild.is_own(cls)
+        theirs = self._known_state(self._twin(cls, loading), before)
+        if theirs == came:
+            return False
+        if own == came or theirs == own or theirs is None:
+            return True
+        raise rebuild.VariableConflict(_of_both(cls, self._user_ns))
+
+    def _known_state(self, cls, before):
+        try:
+            return self._state(cls, before)[0]
+        except Exception:  # noqa: BLE001 - the rank has put something into it that can't be pickled, or more than is compared
+            return object()
+
+    @staticmethod
+    def _twin(cls, loading):
+        again = Again(*loading.pickled)
+        with rebuild.load_into(loading.anew()), rebuild.holding([]):
+            again.load()
+        return again.twins[ID_OF[cls]]
 
     def came(self, classes):
         """These classes have just been filled with what another process sent."""
@@ -91,10 +172,12 @@ class ClassStates:
 
     def _state(self, cls, before=None):
         """(what identifies the class's content without other classes in it, these, what objects in it have computed); None in place of the first:
-        it has large buffers."""
+        it has too large buffers."""
         found, others, computed = pickled(cls, self._user_ns, self._chunks(), whole=cls, before=before)
         digest, large = fingerprint(found, again=True)
-        return None if large else digest, others, computed
+        if sum(map(size_of, large)) > HASHED_MAX:
+            return None, others, computed
+        return (digest, *(hashed(buffer)[0] for buffer in large)), others, computed
 
     def are_as_sent(self, classes, copies, pulled):
         """Are these classes, and those in them, as they came last? copies: {id of a class: a copy of it as a value's bundle has it}, for
@@ -122,3 +205,11 @@ class ClassStates:
         ours = pickled(cls, self._user_ns, self._chunks(), whole=cls, before=computed)[0]
         (own, buffers), (digest, others) = fingerprint(ours, again=True), fingerprint(theirs, again=True)
         return own == digest and len(buffers) == len(others) and all(a.view()[0] == b.view()[0] for a, b in zip(buffers, others))
+
+
+def _of_both(cls, user_ns):
+    name = cls.__qualname__
+    text = f"the class {name} was changed at home and by this rank since home sent it: "
+    if not name.isidentifier():
+        return text + "`%push` of a variable with an object of it sends home's"
+    return text + f"`%push {name}` sends home's" + (f", `%pull {name} -r RANK` fetches a rank's" if user_ns.get(name) is cls else "")

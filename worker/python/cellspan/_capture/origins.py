@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import pickle
 import sys
 import time
 import types
@@ -26,6 +25,7 @@ import weakref
 from .. import _link
 from .._base.time_limit import TimeLimit, TooSlow
 from . import arrays, class_states, mappings, rebuild, reducers, resizing, tensors, vars_bundle
+from .class_states import Unknown
 from .fingerprints import fingerprint, holds, is_on_device
 from .memory_users import holders
 
@@ -41,10 +41,6 @@ EACH_TIME = "_cellspan_"  # names that begin so exist only during one cell
 SHELLS = frozenset("In Out exit quit get_ipython open display".split())  # IPython's names in the namespace
 
 OWN = "the rank's own"  # why there is nothing to compare with: the rank has bound the name itself
-
-
-class Unknown(Exception):
-    """It is not known whether a value was changed; the text says why."""
 
 
 class _Mark:
@@ -432,7 +428,7 @@ class Origins:
         if id(kept) not in loaded:
             made, held = [], []
             with rebuild.holding(held):
-                values = kept.unpack(self.user_ns, lambda body, buffers: made.append(_Again(body, buffers)) or made[0].load())
+                values = kept.unpack(self.user_ns, lambda body, buffers: made.append(class_states.Again(body, buffers)) or made[0].load())
             loaded[id(kept)] = values, made[0].twins, held
         values, copies, _ = loaded[id(kept)]
         theirs, _, computed = class_states.pickled(values[name], self.user_ns, _Chunks(BODY_MAX))
@@ -475,43 +471,6 @@ class _Chunks(reducers.Chunks):
         if self.size + len(data) > self._most:
             raise _Longer(f"its pickle has more than {vars_bundle.human(self._most)}")
         return super().write(data)
-
-
-class _Body:
-    """A pickle as a file object, so that between two reads Python can raise TooSlow."""
-
-    def __init__(self, body):
-        self._body, self._at = body, 0
-
-    def read(self, size):
-        start, self._at = self._at, min(self._at + size, len(self._body))
-        return bytes(self._body[start : self._at])
-
-    def readline(self):
-        raise Unknown("its pickle is of an old kind")
-
-
-class _Again(pickle.Unpickler):
-    """Loads a second copy of values that are here already. Classes of the notebook are loaded as new classes, so that those that
-    the rank uses are not changed."""
-
-    def __init__(self, body, buffers):
-        super().__init__(_Body(body), buffers=buffers)
-        self.twins = {}  # id of a class: its twin. Classes that refer to each other are made more than once
-
-    def find_class(self, module, name):
-        found = super().find_class(module, name)
-        return self._make_twin if found is rebuild.make_class else found
-
-    def _make_twin(self, make, *args):
-        from cloudpickle import cloudpickle
-
-        at = rebuild.AT
-        twin = self.twins.get(args[at])
-        if twin is None:
-            twin = self.twins[args[at]] = rebuild.made_quietly(make, (*args[:at], None, *args[at + 1 :]))
-            cloudpickle._DYNAMIC_CLASS_TRACKER_BY_CLASS[twin] = args[at]
-        return twin
 
 
 def _shared(name, side, places):

@@ -16,15 +16,27 @@ from . import enums, sources, tensors
 
 _local = threading.local()
 on_filled = None  # on a rank, a function that is called with the classes that a bundle has filled, once it is loaded
+on_sent = None  # on a rank, a function that is called with the classes that were packed for home: see ClassStates.sent()
+takes = None  # on a rank, a function of a class that is here and a Loading: is it filled with what another process sends?
+
+
+class VariableConflict(Exception):
+    """Home and this rank have both changed it; the text is for the user."""
 
 
 class Loading:
-    """What the functions below need while a bundle is loaded: the namespace and the storages."""
+    """What the functions below need while a bundle is loaded: the namespace and the storages. pickled: (its pickle, its buffers), for who has
+    to load it again. forced: the ids of the classes that it replaces, or True: all of them."""
 
-    def __init__(self, user_ns, views=(), placed=None):
-        self.user_ns = user_ns
+    def __init__(self, user_ns, views=(), placed=None, pickled=None, forced=()):
+        self.user_ns, self.pickled, self.forced = user_ns, pickled, forced
+        self.taken = {}  # {class that is here: does it get the state that comes?}
         self._views = views  # [(memoryview, base)], by storage number
         self._storages = dict(placed or {})
+
+    def anew(self):
+        """The same without what is on a device, to load the bundle again."""
+        return Loading(self.user_ns, self._views)
 
     def storage(self, number):
         """(torch storage, the byte of the original at which it starts)."""
@@ -41,12 +53,12 @@ class load_into:
         self._context = context
 
     def __enter__(self):
-        self._before = getattr(_local, "loading", None)
-        _local.loading = self._context
+        self._before, self._filled = getattr(_local, "loading", None), getattr(_local, "filled", None)
+        _local.loading, _local.filled = self._context, None
 
     def __exit__(self, *error):
-        _local.loading = self._before
-        filled, _local.filled = getattr(_local, "filled", None), None
+        filled = _local.filled
+        _local.loading, _local.filled = self._before, self._filled
         if not filled or any(error):
             return
         for cls, of_enum in filled:
@@ -279,7 +291,7 @@ def make_class(make, *args):
 
     known = cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID.get(args[AT])
     if known is not None:
-        if make is make_enum and not _stays(known):
+        if _is_taken(known, args[AT]) and make is make_enum:
             enums.add_members(known, args[3])
         return known
     try:
@@ -333,9 +345,22 @@ def is_received(cls):
     return cls in _received
 
 
-def _stays(cls):
-    """Was it defined here, and only comes back? It may have changed since, also on a rank: what home has is older, then."""
+def is_own(cls):
+    """Was it defined here, and only comes back?"""
     return cls in pickled_here and cls not in _received
+
+
+def _is_taken(cls, number=None):
+    """Does a class that is here get the state that comes? number: its id. At home, what home has defined stays as it is."""
+    context = getattr(_local, "loading", None)
+    if context is None:
+        return not is_own(cls)
+    if cls not in context.taken:
+        if context.forced is True or number in context.forced:
+            context.taken[cls] = True
+        else:
+            context.taken[cls] = not is_own(cls) if takes is None or number is None else takes(cls, context)
+    return context.taken[cls]
 
 
 def names_in(state):
@@ -345,14 +370,17 @@ def names_in(state):
 
 
 def set_class(cls, state):
-    """Fills a class that was sent by value. A class that was defined here, and only comes back, is not changed."""
+    """Fills a class that was sent by value."""
     attributes, name, of_enum = state
-    if _stays(cls):
+    if not _is_taken(cls):
         return
     if "_fields_" in cls.__dict__ and any(base.__module__ == "_ctypes" for base in cls.__mro__):
         attributes = {name: value for name, value in attributes.items() if name != "_fields_"}  # a structure gets its fields only once
-    _received.add(cls)
     came = _came.get(cls, {})
+    if is_own(cls):
+        came = came or {"": _own_names(cls)}
+    else:
+        _received.add(cls)
     _came[cls] = names_in(state)
     _delete(cls, came.get("", ()), attributes)
     _fill(cls, attributes)
@@ -361,6 +389,15 @@ def set_class(cls, state):
     _local.filled = [*(getattr(_local, "filled", None) or ()), (cls, of_enum)]
     if cls.__qualname__ != name:  # else it stays the same object, so that the class's next pickle has the same bytes
         type.__dict__["__qualname__"].__set__(cls, name)
+
+
+def _own_names(cls):
+    """The names of attributes of a class that was defined here, of those that are sent."""
+    from cloudpickle import cloudpickle
+
+    found = cloudpickle._class_getstate(cls)[0]
+    names = [name for name, value in found.items() if name not in ("__module__", "__slotnames__") and type(value).__module__ != "_ctypes"]
+    return enums.own_names(cls, names) if enums.is_enum(cls) else names
 
 
 def _delete(cls, came, now):

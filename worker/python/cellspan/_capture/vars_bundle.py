@@ -9,7 +9,8 @@ All integers are little-endian; offsets count from the bundle's first byte.
              storages [[index in the table, first byte of the original]], devices [of each storage: "cpu", "cuda"],
              buffers (how many buffers of the table belong to the pickle),
              absent [[index in the table, name, number]] of buffers that are not here: see call_buffers.py,
-             classes of the user's modules that the pickle names: see class_versions.py
+             classes of the user's modules that the pickle names: see class_versions.py,
+             forced: as of rebuild.Loading
     body     `body` bytes: the pickle (protocol 5, its buffers out of band)
     buffers
 
@@ -101,11 +102,12 @@ def reason(error):
 # ---- writing ------------------------------------------------------------------------------------------------------
 
 
-def pack(obj, user_ns=None, limit=None, small=0):
+def pack(obj, user_ns=None, limit=None, small=0, keeps=False):
     """Makes a bundle of obj and returns (descriptor, size in bytes), or its bytes if they are at most `small`. The caller must close
     the descriptor.
 
-    user_ns: the notebook's namespace (default: __main__'s). limit: the most bytes; above it, BundleTooLarge is raised.
+    user_ns: the notebook's namespace (default: __main__'s). limit: the most bytes; above it, BundleTooLarge is raised. keeps: home binds the
+    values of this dict, and those that are classes replace home's own.
     If a value can't be pickled, raises pickle's exception (see reason()).
     """
     try:
@@ -114,10 +116,19 @@ def pack(obj, user_ns=None, limit=None, small=0):
         raise BundleTooLarge(error.args[0], limit, at_least=True) from None
     if limit is not None and pickled.size > limit:
         raise BundleTooLarge(pickled.size, limit)
-    return flat(pickled, small) or place(pickled)[:2]
+    forced = _ids_of_classes(obj) if keeps else ()
+    packed = flat(pickled, small, forced=forced) or place(pickled, forced)[:2]
+    if rebuild.on_sent is not None and pickled.by_value:
+        rebuild.on_sent([value for value in pickled.by_value if isinstance(value, type)], keeps, forced)
+    return packed
 
 
-def _front(pickled, absent=()):
+def _ids_of_classes(values):
+    ids = sys.modules["cloudpickle.cloudpickle"]._DYNAMIC_CLASS_TRACKER_BY_CLASS
+    return [ids[value] for value in values.values() if isinstance(value, type) and value in ids]
+
+
+def _front(pickled, absent=(), forced=()):
     """(the bundle's bytes up to the pickle, [(offset, size) of each buffer], the bundle's size)."""
     sizes = [piece.nbytes for piece in pickled.pieces]
     storages, devices = [], [storage.device for storage in pickled.storages]
@@ -129,8 +140,8 @@ def _front(pickled, absent=()):
         sizes[index] = 0
     path = [p for p in sys.path if isinstance(p, str)]
     classes = class_versions.described(pickled.named)
-    if sizes or absent or classes:
-        meta = _described(path, len(pickled.pieces), storages, devices, absent, classes)
+    if sizes or absent or classes or forced:
+        meta = _described(path, len(pickled.pieces), storages, devices, absent, classes, forced)
     else:
         meta = _described_alone(tuple(path))
     start = HEADER.size + ENTRY.size * len(sizes) + len(meta) + pickled.chunks.size
@@ -142,13 +153,15 @@ def _front(pickled, absent=()):
     return head + b"".join(ENTRY.pack(*span) for span in spans) + meta, spans, end
 
 
-def _described(path, buffers, storages, devices, absent, classes):
+def _described(path, buffers, storages, devices, absent, classes, forced=()):
     """A bundle's meta."""
     meta = {"python": list(sys.version_info[:2]), "prefix": sys.prefix, "path": path, "buffers": buffers, "storages": storages, "devices": devices}
     if absent:
         meta["absent"] = absent
     if classes:
         meta["classes"] = classes
+    if forced:
+        meta["forced"] = forced
     return pickle.dumps(meta, protocol=5)
 
 
@@ -158,12 +171,12 @@ def _described_alone(path):
     return _described(list(path), 0, [], [], (), None)
 
 
-def flat(pickled, limit=None, absent=()):
+def flat(pickled, limit=None, absent=(), forced=()):
     """The bundle of a reducers.Pickled as bytes; None if they are more than `limit`. absent: the buffers that are not in it, as of
     call_buffers.CallBuffers.split()."""
     if limit is not None and pickled.size > limit and not absent:
         return None
-    front, spans, end = _front(pickled, absent)
+    front, spans, end = _front(pickled, absent, forced)
     if limit is not None and end > limit:
         return None
     written, at, kept = [front, *pickled.chunks.pieces], len(front) + pickled.chunks.size, []
@@ -183,9 +196,9 @@ def pack_bytes(obj, user_ns=None, limit=None):
     return flat(reducers.Pickled(obj, user_ns), limit)
 
 
-def place(pickled):
-    """Writes a reducers.Pickled into a sealed memfd: (descriptor, size, {key of a buffer: (offset, size)})."""
-    front, spans, end = _front(pickled)
+def place(pickled, forced=()):
+    """Writes a reducers.Pickled into a sealed memfd: (descriptor, size, {key of a buffer: (offset, size)}). forced: as of rebuild.Loading."""
+    front, spans, end = _front(pickled, forced=forced)
     fd = create()
     try:
         os.ftruncate(fd, end)
@@ -285,8 +298,10 @@ def _rebuilt(views, meta, body, user_ns, placed, land, loads, label, say):
             imports.whole("torch")
     namespace, value = rebuild.main_namespace() if user_ns is None else user_ns, None
     try:
-        with rebuild.load_into(rebuild.Loading(namespace, storages, placed)):
+        with rebuild.load_into(rebuild.Loading(namespace, storages, placed, (body, views[:count]), meta.get("forced", ()))):
             value = (loads or pickle.loads)(body, buffers=views[:count])
+    except rebuild.VariableConflict as error:
+        raise error.with_traceback(None) from None
     except Exception as error:
         if same_python(meta):
             if isinstance(error, MemoryError) and not error.args:
@@ -419,6 +434,7 @@ def _meta_read(data, count):
             and len(meta["devices"]) == len(meta["storages"])
             and all(isinstance(p, str) for p in meta["path"] + [meta["prefix"]] + meta["devices"])
             and len(meta["python"]) == 2
+            and (meta.get("forced") is True or all(isinstance(number, str) for number in meta.get("forced", ())))
             and ("classes" not in meta or class_versions.is_description(meta["classes"]))
             and all(0 <= index < count and isinstance(name, str) and number >= 0 for index, name, number in meta.get("absent", ()))
         )

@@ -304,9 +304,9 @@ class Rank(Worker):
             return -1, 0, ""
         return self._pack(cell.number, value, cell.limit, VALUE_MAX if cell.flags & _link.RUN_VALUE else 0)
 
-    def _pack(self, number, value, limit, small=0):
-        """As _packed(), for a value; (its bytes, 0, "") if they are at most `small`. May raise KeyboardInterrupt."""
-        packed, error = self.attempt(number, pack, value, self.shell.user_ns, limit or None, small)
+    def _pack(self, number, value, limit, small=0, keeps=False):
+        """As _packed(), for a value; (its bytes, 0, "") if they are at most `small`. keeps: as of pack(). May raise KeyboardInterrupt."""
+        packed, error = self.attempt(number, pack, value, self.shell.user_ns, limit or None, small, keeps)
         if error is None:
             return (packed, 0, "") if isinstance(packed, bytes) else (*packed, "")
         if isinstance(error, BundleTooLarge):
@@ -315,10 +315,10 @@ class Rank(Worker):
             raise error
         return -1, 0, f"it can't be pickled: {reason(error)}"
 
-    def _pack_pulled(self, number, values, as_dict, limit):
+    def _pack_pulled(self, number, values, as_dict, limit, keeps):
         """As _pack(), for a dict of pulled values, or the first of them. The reason why there is none begins with a name."""
         wanted = values if as_dict else next(iter(values.values()))
-        fd, size, why = self._pack(number, wanted, limit)
+        fd, size, why = self._pack(number, wanted, limit, keeps=bool(keeps and as_dict))
         if fd >= 0:
             return fd, size, ""
         for name, value in values.items():  # finds the one that can't be sent
@@ -511,7 +511,7 @@ class Rank(Worker):
         try:
             if found:
                 arrived, _ = self.attempt(number, self._origins.arrivals, found) if flags & _link.FETCH_KEEP else ({}, None)
-                fd, size, answer["note"] = self._pack_pulled(number, found, flags & _link.FETCH_DICT, fields["limit"])
+                fd, size, answer["note"] = self._pack_pulled(number, found, flags & _link.FETCH_DICT, fields["limit"], flags & _link.FETCH_KEEP)
                 if flags & _link.FETCH_KEEP and fd >= 0:  # home has the same values from now on
                     grads, _ = self.attempt(number, self._origins.grads_of, found)
                     self._origins.came(found, fd, size, grads or {}, arrived)
