@@ -19,7 +19,7 @@ deciding_objects = $(addprefix kernel/,$(addsuffix .$(OBJEXT),agents/credit agen
 # The kernel's code for agents, and the agents' for their connections. What they call of ZeroMQ is in network/messages.c and sockets.c.
 kernel_end_objects = $(addprefix kernel/agents/,$(addsuffix .$(OBJEXT),agents_blobs credit fan from_agents node_failures \
 	node_link node_table node_tree tree_move to_agents))
-agent_end_objects = $(addprefix worker/agent/net/,$(addsuffix .$(OBJEXT),frame_batch line peer peer_accept peer_dial peers resume silence uplink))
+agent_end_objects = $(addprefix worker/agent/net/,$(addsuffix .$(OBJEXT),dial dial_text frame_batch knock line peer peer_accept peer_dial peers resume silence uplink))
 check_PROGRAMS += tests/unit/pure.t
 tests_unit_pure_t_SOURCES = tests/unit/pure.c tests/unit/pure_requests.c tests/unit/kernel/double.h tests/unit/kernel/double.c tests/unit/kernel/arrivals.c \
 	tests/unit/agent/sim.h tests/unit/agent/sim.c tests/unit/agent/seam.c \
@@ -29,7 +29,7 @@ tests_unit_pure_t_SOURCES = tests/unit/pure.c tests/unit/pure_requests.c tests/u
 	tests/unit/network/rounds.c tests/unit/network/cells.c
 tests_unit_pure_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=session_tell,--wrap=session_resume,--wrap=session_next,--wrap=session_keep \
 	-Wl,--wrap=session_init,--wrap=session_received,--wrap=uplink_send,--wrap=frame_batch_socket \
-	-Wl,--wrap=redial_attempt,--wrap=redial_beside,--wrap=redial_admitted,--wrap=redial_was_slow,--wrap=redial_is_over,--wrap=redial_was_refused \
+	-Wl,--wrap=knock_start,--wrap=getsockname,--wrap=redial_begin,--wrap=redial_attempt,--wrap=redial_beside,--wrap=redial_admitted,--wrap=redial_was_slow,--wrap=redial_is_over,--wrap=redial_was_refused \
 	-Wl,--wrap=beat_check,--wrap=shutdown,--wrap=tree_parent,--wrap=tree_child,--wrap=tree_move_node_cut
 tests_unit_pure_t_LDADD = $(pure_objects) $(kernel_end_objects) $(agent_end_objects) protocol/libprotocol.a base/libbase.a $(JANSSON_LIBS) $(SODIUM_LIBS)
 tests/unit/pure.list: Makefile $(pure_objects) $(deciding_objects)

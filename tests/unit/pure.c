@@ -444,10 +444,17 @@ static void whatever_happens(void)
        "they were resumed, reset, forgotten, cut off and stopped a thousand times each");
     ok(c.second_key > 10 && c.refused > 100 && c.thieves > 1000 && c.full > 1000 && c.lost > 100 &&
            c.given_up > 100,
-       "and the rarer things came about: the key before, refusals, thieves, full sessions, losses");
+       "and the rarer things came about: the key before (%llu), refusals (%llu), thieves, full "
+       "sessions, losses (%llu, %llu)",
+       (unsigned long long)c.second_key, (unsigned long long)c.refused, (unsigned long long)c.lost,
+       (unsigned long long)c.given_up);
     ok(c.engines > 1000 && c.children > 500 && c.orphans > 200,
        "agents were reached by way of others (%llu), and lost their parents (%llu)",
        (unsigned long long)c.children, (unsigned long long)c.orphans);
+    ok(c.beside > 1000 && c.held > 1000 && c.told > 10,
+       "sockets dialed beside others (%llu), and while an endpoint said nothing (%llu); children "
+       "heard from parents that the network is out (%llu)",
+       (unsigned long long)c.beside, (unsigned long long)c.held, (unsigned long long)c.told);
     ok(cells_survive(20, why), "cells go on while their connections break %s", why);
 }
 

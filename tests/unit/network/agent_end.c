@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* agent_end.c - an agent: its code for its connections (worker/agent/net), in place of whose first
  * attempt to connect (join.c), workers and end this stands. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,9 +10,11 @@
 #include "worker/agent/net/dial.h"
 #include "worker/agent/net/uplink.h"
 
-#define DIAL_NS  (20 * NS_PER_S) /* for an attempt of join.c; the longest way takes nine */
-#define AGAIN_NS (200 * NS_PER_MS)
-#define GREET_NS (60 * NS_PER_S) /* join.c's limit for WELCOME */
+#define DIAL_NS        (20 * NS_PER_S) /* for an attempt of join.c; the longest way takes nine */
+#define AGAIN_NS       (200 * NS_PER_MS)
+#define GREET_NS       (100 * NS_PER_S) /* join.c's limit for WELCOME */
+#define HELLO_NS       (20 * NS_PER_S)  /* and after so long HELLO is said anew */
+#define ENDPOINTS_SIZE (2 * SOCKETS_ENDPOINT_SIZE)
 
 static const unsigned char the_kernel[KEY_SIZE]; /* its public key */
 
@@ -150,18 +153,31 @@ void agent_end_session(struct session *s)
         opening->session = s;
 }
 
+/* The kernel's endpoints. */
+static void endpoints_of(const struct agent_end *a, char text[static ENDPOINTS_SIZE])
+{
+    char silent[SOCKETS_ENDPOINT_SIZE], kernel[SOCKETS_ENDPOINT_SIZE];
+
+    sockets_endpoint(FLEET_SILENT, silent);
+    sockets_endpoint(FLEET_KERNEL, kernel);
+    (void)snprintf(text, ENDPOINTS_SIZE, "%s%s%s", a->fleet->silent ? silent : "",
+                   a->fleet->silent ? "," : "", kernel);
+}
+
 /* The connection leads nowhere: the engine gives another agent. */
 static void no_welcome(void *arg)
 {
     struct agent_end *a = arg;
 
-    if (!uplink_is_welcome(a->uplink))
-        end(a);
+    if (uplink_is_welcome(a->uplink))
+        return;
+    check_unanswered(a->fleet, a->index);
+    end(a);
 }
 
 static void open_uplink(struct agent_end *a, void *socket)
 {
-    char kernel[SOCKETS_ENDPOINT_SIZE];
+    char kernel[ENDPOINTS_SIZE];
     const struct uplink_config c = {
         .endpoint = kernel,
         .socket = socket,
@@ -169,11 +185,12 @@ static void open_uplink(struct agent_end *a, void *socket)
         .keys = &a->keys,
         .kernel = the_kernel,
         .again = kernel,
+        .hello_ns = planted == PLANTED_HELLO_ONCE ? 0 : HELLO_NS,
         .handler = { .message = on_message, .lost = on_lost, .full = on_full, .arg = a }
     };
     struct err err = { "" };
 
-    sockets_endpoint(FLEET_KERNEL, kernel);
+    endpoints_of(a, kernel);
     opening = a;
     a->uplink = uplink_open(turns_loop(a->index), &c, &err);
     opening = NULL;
@@ -207,13 +224,13 @@ static void dialed(void *arg, const struct dial_found *found, const char *why)
 static void dial(void *arg)
 {
     struct agent_end *a = arg;
-    char kernel[SOCKETS_ENDPOINT_SIZE];
+    char kernel[ENDPOINTS_SIZE];
     struct dial_to to = {
         .context = turns_loop(a->index), .own = &a->keys, .server = the_kernel, .limit_ns = DIAL_NS
     };
     struct err err = { "" };
 
-    sockets_endpoint(FLEET_KERNEL, kernel);
+    endpoints_of(a, kernel);
     to.endpoints = slice_text(kernel);
     a->dial = dial_start(turns_loop(a->index), &to, dialed, a, &err);
 }
@@ -235,7 +252,7 @@ void agent_end_take(struct fleet *f, struct wire *w, const struct frame *frame)
     const unsigned i = w->agent;
 
     arriving_size = frames_size(frame);
-    if (!dials_take(w, frame) && !sockets_take(w, frame))
+    if (!sockets_take(w, frame))
         abort(); /* it has closed all others */
     turn_is_over(&f->agent[i]);
     arriving_size = 0;

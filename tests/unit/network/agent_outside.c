@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* agent_outside.c - what worker/agent/net calls outside, but for its loop (turns.c) and ZeroMQ
- * (sockets.c, messages.c): dial.c's way to a connection, keys and random numbers. */
+ * (sockets.c, messages.c): addresses, keys and random numbers. */
 #include <stdlib.h>
 #include <string.h>
 #include <zmq.h>
@@ -11,129 +11,11 @@
 #include "worker/agent/net/dial.h"
 #include "worker/agent/net/socket.h"
 
-struct dial {
-    struct dial *next;
-    struct loop *loop;
-    struct wire *wire; /* NULL: it is over */
-    struct watch *limit;
-    bool refused, slow;
-    dial_f f;
-    void *arg;
-};
-
 static struct fleet *fleet; /* one at a time */
-static struct dial *dials;
 
 void agent_outside_open(struct fleet *f)
 {
     fleet = f;
-}
-
-/* ---- dial.h: the one endpoint is tried once ---- */
-
-bool dial_was_refused(const struct dial *d)
-{
-    return d->refused;
-}
-
-bool dial_was_slow(const struct dial *d)
-{
-    return d->slow;
-}
-
-/* On this network what was sent passes at once when it is back. */
-void dial_beside(struct dial *d)
-{
-    (void)d;
-}
-
-void dial_more(struct dial *d, struct slice endpoints)
-{
-    (void)d, (void)endpoints;
-}
-
-static void hang_up(struct dial *d)
-{
-    watch_clear(&d->limit);
-    if (d->wire)
-        network_close(&fleet->net, d->wire, SIDE_AGENT, fleet->now);
-    d->wire = NULL;
-}
-
-static void fail(struct dial *d, const char *why)
-{
-    hang_up(d);
-    d->f(d->arg, NULL, why);
-}
-
-/* It was connected, and that has taken too long? */
-static void limit_is_over(void *arg)
-{
-    struct dial *d = arg;
-
-    d->slow = !d->wire->path->cut && !d->wire->forgotten;
-    fail(d, "it takes too long");
-}
-
-struct dial *dial_start(struct loop *loop, const struct dial_to *to, dial_f f, void *arg,
-                        struct err *err)
-{
-    const unsigned agent = turns_owner(loop), listener = sockets_listener(to->endpoints);
-    struct path *path = &fleet->path[listener == FLEET_KERNEL ? agent : FLEET_AGENTS + agent];
-    struct dial *d = calloc(1, sizeof *d);
-
-    if (!d)
-        abort();
-    *d = (struct dial){ .next = dials, .loop = loop, .f = f, .arg = arg };
-    dials = d;
-    d->wire = network_dial(&fleet->net, agent, listener, path, to->own->public, fleet->now);
-    memcpy(d->wire->server, to->server, KEY_SIZE);
-    d->limit = loop_timer(loop, to->limit_ns, 0, limit_is_over, d, err);
-    return d;
-}
-
-void dial_stop(struct dial *d)
-{
-    struct dial **at = &dials;
-
-    while (*at && *at != d)
-        at = &(*at)->next;
-    if (!d || !*at) /* or it was stopped before */
-        return;
-    *at = d->next;
-    hang_up(d);
-    loop_free(d->loop, d);
-}
-
-static void found(struct dial *d)
-{
-    struct dial_found it = { .endpoint = "tcp://127.0.0.1:1" };
-
-    if (d->wire->listener == FLEET_KERNEL)
-        check_heard(fleet, SIDE_AGENT, d->wire->agent);
-    it.socket = sockets_dealer(d->wire->agent, d->wire);
-    d->wire = NULL;
-    watch_clear(&d->limit);
-    d->f(d->arg, &it, NULL);
-}
-
-bool dials_take(struct wire *w, const struct frame *frame)
-{
-    struct dial *d = dials;
-
-    while (d && d->wire != w)
-        d = d->next;
-    if (!d)
-        return false;
-    if (frame->kind == FRAME_ADMITTED) {
-        found(d);
-        return true;
-    }
-    d->refused = frame->kind == FRAME_REFUSED;
-    if (d->refused && w->listener == FLEET_KERNEL)
-        fleet->counts.refused++;
-    fail(d, "it is refused, or the connection has ended");
-    return true;
 }
 
 /* ---- keys and random numbers: of the fleet's dice ---- */
@@ -164,16 +46,56 @@ void address_text(const struct address *a, char text[static ADDRESS_TEXT_SIZE])
     text[0] = '\0';
 }
 
-void *socket_dialer(void *context, const struct keys *own, const unsigned char *server,
-                    struct err *err)
+/* Endpoints have no names. */
+int address_parse(struct slice endpoint, struct address *a, struct err *err)
 {
-    (void)context, (void)own, (void)server;
-    return err_null(err, "dial_start() has done that");
+    (void)endpoint, (void)err;
+    *a = (struct address){ .size = 0 };
+    return 0;
 }
 
-int zmq_connect(void *socket, const char *endpoint)
+int address_list(const struct address *first, struct buf *out)
 {
-    (void)socket, (void)endpoint;
+    (void)first, (void)out;
+    return 0;
+}
+
+struct host_lookup *host_lookup_start(struct loop *loop, struct slice endpoint, host_lookup_f f,
+                                      void *arg, struct err *err)
+{
+    (void)loop, (void)endpoint, (void)f, (void)arg;
+    return err_null(err, "there are no names");
+}
+
+const char *host_lookup_why(const struct host_lookup *l)
+{
+    (void)l;
+    return "";
+}
+
+void host_lookup_stop(struct host_lookup *l)
+{
+    (void)l;
+}
+
+struct tcp_probe *tcp_probe_start(struct loop *loop, struct slice endpoint, tcp_probe_f f,
+                                  void *arg, struct err *err)
+{
+    (void)loop, (void)endpoint, (void)f, (void)arg;
+    return err_null(err, "nobody asks why");
+}
+
+void tcp_probe_stop(struct tcp_probe *p)
+{
+    (void)p;
+}
+
+/* A descriptor is the number of a connection. */
+int __wrap_getsockname(int fd, struct sockaddr *address, socklen_t *size);
+
+int __wrap_getsockname(int fd, struct sockaddr *address, socklen_t *size)
+{
+    (void)fd, (void)address, (void)size;
     return -1;
 }
 

@@ -119,6 +119,12 @@ static bool is_disturbed(const struct fleet *f, unsigned agent)
     return false;
 }
 
+void check_unanswered(struct fleet *f, unsigned agent)
+{
+    if (!is_disturbed(f, agent))
+        check_fail(f, "HELLO of agent %u was not answered, and nothing was in the way", agent);
+}
+
 static bool is_gone(const struct fleet *f, enum side by, unsigned agent)
 {
     return by == SIDE_AGENT ? f->kernel.node[agent].lost : f->agent[agent].over;

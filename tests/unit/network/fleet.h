@@ -7,7 +7,7 @@
  *
  * network.c   connections; steps.c   what happens next; checks.c   what must hold
  * kernel_end.c, kernel_outside.c   a kernel, and what its code has in place of ZeroMQ
- * agent_end.c, agent_outside.c   an agent, and what its code has in place of dial.c and others
+ * agent_end.c, agent_outside.c   an agent, and what its code has in place of keys and others
  * turns.c   loops; sockets.c, messages.c   ZeroMQ's
  * planted.c   faults that a test plants, to see that they are found
  * rounds.c    many runs; cells.c   a cell that runs meanwhile */
@@ -22,6 +22,7 @@
 
 #define FLEET_AGENTS     4u
 #define FLEET_KERNEL     FLEET_AGENTS        /* who listens, if it is no agent */
+#define FLEET_SILENT     (FLEET_AGENTS + 1u) /* who takes connections, and says nothing */
 #define FLEET_PATHS      (2u * FLEET_AGENTS) /* of each agent to the kernel; then to its parent */
 #define FLEET_RANKS      3u
 #define FLEET_TIMEOUT_NS (10 * NS_PER_S)  /* after that much silence an agent dials again */
@@ -54,6 +55,8 @@ enum planted {
     PLANTED_LOST_CHILD,      /* who is reached through an agent is lost when that one is away */
     PLANTED_TWO_WAYS,        /* who has dialed a parent sends there though the kernel may still have
                               * to read what it sent before */
+    PLANTED_ONE_HOLDS_ALL,   /* no endpoint is tried while another one has taken the connection */
+    PLANTED_HELLO_ONCE,      /* HELLO is not said anew if no answer comes */
     PLANTED_KINDS
 };
 
@@ -105,7 +108,7 @@ struct fleet_checks {
 /* How often each of these came about, so that a test can say that they did. */
 struct fleet_counts {
     uint64_t steps, frames, resumes, cuts, resets, forgotten, stops, crashes, thieves, refused,
-        lost, full, given_up, second_key, engines, children, orphans;
+        lost, full, given_up, second_key, engines, children, orphans, beside, held, told;
 };
 
 struct fleet {
@@ -123,6 +126,7 @@ struct fleet {
     struct fleet_checks checks;
     struct fleet_counts counts;
     unsigned trouble; /* of a thousand steps */
+    bool silent;      /* the first of the kernel's endpoints leads to FLEET_SILENT */
     /* NULL: ranks and the kernel say something by chance. Else agent 0 and the kernel say only what
      * the owner makes them say, and this is called for each letter that came to them. */
     void (*carried)(void *arg, enum side to);
@@ -149,7 +153,6 @@ void agent_end_session(struct session *s); /* a session is made */
 
 /* ---- agent_outside.c ---- */
 void agent_outside_open(struct fleet *f);
-bool dials_take(struct wire *w, const struct frame *frame); /* false: nobody dials on w */
 
 /* ---- turns.c: a loop for each process ---- */
 void turns_open(struct fleet *f);
@@ -157,6 +160,7 @@ struct loop *turns_loop(unsigned who);
 unsigned turns_owner(const struct loop *loop);
 void turns_take(unsigned who); /* reads what has come, and does what is due after that */
 void turns_tick(unsigned who); /* what is due by now */
+unsigned turns_running(void);  /* whose turn it is, or was last */
 uint64_t turns_due_ns(unsigned who);
 void turns_stop(unsigned who); /* nothing more is read in this turn */
 void turns_end(unsigned who);  /* the process is over */
@@ -166,11 +170,11 @@ void turns_end(unsigned who);  /* the process is over */
 
 void sockets_open(struct fleet *f);
 bool sockets_has(const void *socket); /* something to read? */
-void *sockets_dealer(unsigned owner, struct wire *w);
-void *sockets_last(void); /* the one that was read last */
+void *sockets_last(void);             /* the one that was read last */
 /* Where an agent or the kernel listens, and who listens there. */
 void sockets_endpoint(unsigned listener, char text[static SOCKETS_ENDPOINT_SIZE]);
-unsigned sockets_listener(struct slice endpoint);
+/* Has a connection of this agent been taken, and is its handshake not done? */
+bool sockets_wait_for_answer(unsigned owner);
 bool sockets_take(struct wire *w, const struct frame *frame); /* false: w has no socket */
 void sockets_take_child(struct wire *w, const struct frame *frame);
 void sockets_dead(unsigned owner, bool is); /* that agent sends nothing */
@@ -211,6 +215,7 @@ void check_resumed(struct fleet *f, const struct wire *w, unsigned agent,
 void check_admitted(struct fleet *f, const struct wire *w); /* by the handshake */
 void check_lost(struct fleet *f, enum side by, unsigned agent, const char *what);
 void check_refused(struct fleet *f, unsigned agent);
+void check_unanswered(struct fleet *f, unsigned agent); /* HELLO was, and the agent ends */
 void check_session(struct fleet *f, enum side of, unsigned agent, int rc, const struct err *err);
 void check_state(struct fleet *f);          /* after each step */
 bool check_is_whole(const struct fleet *f); /* everything has arrived, and both sides know it */

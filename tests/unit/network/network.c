@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define FIRST_WAIT_NS NS_PER_S /* before TCP sends the first packet of a connection again */
+
 /* ---- random numbers: splitmix64 ---- */
 
 static uint64_t dice_next(struct dice *d)
@@ -115,6 +117,24 @@ static uint64_t arrives_ns(const struct network *net, const struct wire *w, uint
     return now + p->delay_ns + (p->jitter_ns ? dice_roll(net->dice, p->jitter_ns) : 0);
 }
 
+/* Whoever listens need not run: its system answers. */
+static void send_first(struct network *net, struct wire *w, uint64_t now)
+{
+    uint64_t there;
+
+    if (w->path->cut) {
+        w->first_ns = now + w->first_wait_ns;
+        w->first_wait_ns *= 2;
+        return;
+    }
+    w->connecting = false;
+    net->sent++;
+    there = arrives_ns(net, w, now);
+    flow_add(&w->to[SIDE_AGENT], frame_plain(FRAME_TAKEN), arrives_ns(net, w, there));
+    flow_add(&w->to[SIDE_KERNEL], frame_plain(FRAME_KNOCK),
+             arrives_ns(net, w, w->to[SIDE_AGENT].due_ns));
+}
+
 struct wire *network_dial(struct network *net, unsigned agent, unsigned listener, struct path *path,
                           const unsigned char *key, uint64_t now)
 {
@@ -131,7 +151,9 @@ struct wire *network_dial(struct network *net, unsigned agent, unsigned listener
     w->to[1].last = &w->to[1].first;
     w->next = net->first;
     net->first = w;
-    network_send(net, w, SIDE_AGENT, frame_plain(FRAME_KNOCK), now);
+    w->connecting = true;
+    w->first_wait_ns = FIRST_WAIT_NS;
+    send_first(net, w, now);
     return w;
 }
 
@@ -170,6 +192,9 @@ void network_close(struct network *net, struct wire *w, enum side by, uint64_t n
     const enum side other = side_other(by);
 
     w->closed[by] = true;
+    if (w->connecting && by == SIDE_AGENT)
+        w->closed[SIDE_KERNEL] = true; /* which has not heard of it */
+    w->connecting = false;
     flow_drop_later(&w->to[by], by == SIDE_KERNEL ? now : 0);
     if (w->closed[other])
         return;
@@ -181,6 +206,7 @@ void network_close(struct network *net, struct wire *w, enum side by, uint64_t n
 
 void network_reset(struct network *net, struct wire *w, uint64_t now)
 {
+    w->connecting = false;
     for (int side = 0; side < 2; side++) {
         flow_lose(&w->to[side], net->dice);
         tell_end(net, w, (enum side)side, now);
@@ -189,6 +215,8 @@ void network_reset(struct network *net, struct wire *w, uint64_t now)
 
 void network_forget(struct wire *w)
 {
+    if (w->connecting) /* the next packet is a first one, too */
+        return;
     w->forgotten = true;
     flow_drop(&w->to[0]);
     flow_drop(&w->to[1]);
@@ -289,6 +317,9 @@ bool network_take(struct network *net, uint64_t now, struct arrival *a)
 {
     unsigned n = 0;
 
+    for (struct wire *w = net->first; w; w = w->next)
+        if (w->connecting && w->first_ns <= now)
+            send_first(net, w, now);
     bounce_all(net, now);
     sweep(net);
     for (struct wire *w = net->first; w; w = w->next)
@@ -307,9 +338,12 @@ uint64_t network_due_ns(const struct network *net)
 {
     uint64_t due = UINT64_MAX;
 
-    for (const struct wire *w = net->first; w; w = w->next)
+    for (const struct wire *w = net->first; w; w = w->next) {
         for (int side = 0; side < 2; side++)
             due = clock_earlier(due, due_ns(w, (enum side)side));
+        if (w->connecting)
+            due = clock_earlier(due, w->first_ns);
+    }
     return due;
 }
 

@@ -31,6 +31,7 @@ static inline enum side side_other(enum side s)
 
 enum frame_kind {
     FRAME_KNOCK,    /* the handshake reaches who listens */
+    FRAME_TAKEN,    /* the system there has taken the connection; only made by the network */
     FRAME_ADMITTED, /* the answer: the handshake is done */
     FRAME_REFUSED,  /* or the key may not connect; the connection ends */
     FRAME_SPAN,     /* an envelope as in protocol/README.md */
@@ -66,7 +67,11 @@ struct wire {
     unsigned char key[KEY_SIZE];    /* with which the agent knocked */
     unsigned char server[KEY_SIZE]; /* of a parent, as the agent knows it */
     char user[16];                  /* who the parent says that the agent is; "": nobody yet */
-    bool closed[2];                 /* that side has it closed, or was told that it has ended */
+    /* it is not taken yet: when TCP sends its first packet again, and how long it waits after that
+     */
+    bool connecting;
+    uint64_t first_ns, first_wait_ns;
+    bool closed[2]; /* that side has it closed, or was told that it has ended */
     bool live;      /* the kernel has taken HELLO or RESUME: for who owns that side */
     bool forgotten; /* something on the way has forgotten it, and tells nobody */
     struct flow {
@@ -85,7 +90,9 @@ struct network {
 
 struct frame *frame_create(enum frame_kind kind, struct slice head, struct slice body);
 
-/* The agent dials: its knock is on the way. The wire lives until both sides have closed it. */
+/* The agent dials: TCP's first packet is on the way, or is lost on a path that is cut, and is sent
+ * again a second later, and then after twice as long each time. The knock follows. The wire lives
+ * until both sides have closed it. */
 struct wire *network_dial(struct network *net, unsigned agent, unsigned listener, struct path *path,
                           const unsigned char *key, uint64_t now);
 /* NULL: it is over, and all that came on it is read. */

@@ -6,6 +6,7 @@
 
 #include "tests/unit/network/fleet.h"
 #include "worker/agent/net/frame_batch.h"
+#include "worker/agent/net/knock.h"
 #include "worker/agent/net/redial.h"
 
 enum planted planted;
@@ -36,6 +37,8 @@ static const struct {
     [PLANTED_FIRST_FORGOTTEN] = { "first-forgotten", "the kernel gave an agent up" },
     [PLANTED_LOST_CHILD] = { "lost-child", "its parent is gone" },
     [PLANTED_TWO_WAYS] = { "two-ways", "was to come" },
+    [PLANTED_HELLO_ONCE] = { "hello-once", "was not answered" },
+    [PLANTED_ONE_HOLDS_ALL] = { "one-holds-all", "the network is whole", "nothing was in the way" },
 };
 
 const char *planted_name(enum planted p)
@@ -159,15 +162,46 @@ void __wrap_redial_was_slow(struct redial *r)
         __real_redial_was_slow(r);
 }
 
-/* No fault: one more socket is of no use on this network, where what was sent passes at once when
- * it is back. So no step is spent on it. */
+/* No fault: children that hear of a silent network from their parent are counted. */
+void __real_redial_begin(struct redial *r, uint64_t now, uint64_t resume_ns, bool out);
+void __wrap_redial_begin(struct redial *r, uint64_t now, uint64_t resume_ns, bool out);
+
+void __wrap_redial_begin(struct redial *r, uint64_t now, uint64_t resume_ns, bool out)
+{
+    struct fleet *f = kernel_end_fleet();
+
+    f->counts.told += out && f->checks.met_ns[SIDE_AGENT][turns_running()] == now;
+    __real_redial_begin(r, now, resume_ns, out);
+}
+
+/* No fault: so are sockets that dial beside others. */
+bool __real_redial_beside(struct redial *r, uint64_t now, uint32_t chance);
 bool __wrap_redial_beside(struct redial *r, uint64_t now, uint32_t chance);
 
 bool __wrap_redial_beside(struct redial *r, uint64_t now, uint32_t chance)
 {
-    (void)chance;
-    r->beside_ns = now + REDIAL_LIMIT_MAX_NS;
-    return false;
+    const bool due = __real_redial_beside(r, now, chance);
+
+    kernel_end_fleet()->counts.beside += due;
+    return due;
+}
+
+/* ---- dial.c's sockets ---- */
+
+struct knock *__real_knock_start(struct loop *loop, const struct knock_to *to, knock_f f, void *arg,
+                                 struct err *err);
+struct knock *__wrap_knock_start(struct loop *loop, const struct knock_to *to, knock_f f, void *arg,
+                                 struct err *err);
+
+struct knock *__wrap_knock_start(struct loop *loop, const struct knock_to *to, knock_f f, void *arg,
+                                 struct err *err)
+{
+    if (sockets_wait_for_answer(turns_owner(loop))) {
+        kernel_end_fleet()->counts.held++;
+        if (planted == PLANTED_ONE_HOLDS_ALL)
+            return err_null(err, "another endpoint has taken the connection");
+    }
+    return __real_knock_start(loop, to, f, arg, err);
 }
 
 static bool is_refused_early(const struct redial *r)

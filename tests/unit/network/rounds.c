@@ -55,6 +55,9 @@ static void add(struct fleet_counts *sum, const struct fleet_counts *c)
     sum->engines += c->engines;
     sum->children += c->children;
     sum->orphans += c->orphans;
+    sum->beside += c->beside;
+    sum->held += c->held;
+    sum->told += c->told;
 }
 
 bool rounds_run(const struct rounds *r, struct fleet_counts *sum, char why[static 400])

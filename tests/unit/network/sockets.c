@@ -30,6 +30,7 @@ struct socket {
     enum socket_kind kind;
     unsigned owner;
     struct wire *wire; /* of a DEALER */
+    bool taken, up;    /* by the system there; the handshake is done */
     bool ended;        /* that one */
     struct socket *monitor;
     bool in_use; /* the uplink has watched its end: it is no connection that is still tried */
@@ -40,7 +41,8 @@ struct socket {
     bool headed;     /* there is one, which may be empty */
     peer_zap_f admits;
     void *admits_arg;
-    unsigned char key[KEY_SIZE]; /* of a ROUTER */
+    unsigned char key[KEY_SIZE];    /* its own */
+    unsigned char server[KEY_SIZE]; /* of a DEALER: whom it dials */
 };
 
 static struct fleet *fleet; /* one at a time */
@@ -74,15 +76,15 @@ void *sockets_last(void)
     return last;
 }
 
-void *sockets_dealer(unsigned owner, struct wire *w)
+bool sockets_wait_for_answer(unsigned owner)
 {
-    struct socket *s = create(SOCKET_DEALER, owner);
-
-    s->wire = w;
-    return s;
+    for (const struct socket *s = sockets; s; s = s->next)
+        if (s->kind == SOCKET_DEALER && s->owner == owner && s->taken && !s->up)
+            return true;
+    return false;
 }
 
-unsigned sockets_listener(struct slice endpoint)
+static unsigned listener_of(struct slice endpoint)
 {
     unsigned port = 0;
 
@@ -90,7 +92,7 @@ unsigned sockets_listener(struct slice endpoint)
         (void)slice_cut(&endpoint, ':');
     for (; endpoint.n && *endpoint.p >= '0' && *endpoint.p <= '9'; endpoint.p++, endpoint.n--)
         port = 10 * port + (unsigned)(*endpoint.p - '0');
-    if (port < PORTS || port > PORTS + FLEET_KERNEL)
+    if (port < PORTS || port > PORTS + FLEET_SILENT)
         abort();
     return port - PORTS;
 }
@@ -144,12 +146,57 @@ static struct socket *find(unsigned owner, enum socket_kind kind, const struct w
     return s;
 }
 
+/* What a monitor says: an event with the connection's number, and an endpoint, which nobody reads.
+ */
+static void tell(struct socket *s, uint16_t event)
+{
+    char frame[6];
+
+    if (!s->monitor)
+        return;
+    memcpy(frame, &event, sizeof event);
+    memcpy(frame + sizeof event, &s->wire->number, 4);
+    push(s->monitor, frame, sizeof frame, true, 0);
+    push(s->monitor, "", 0, false, 0);
+}
+
+static void end(struct socket *s, uint16_t event)
+{
+    s->ended = true;
+    tell(s, event);
+}
+
+static void admit(struct socket *s)
+{
+    s->up = true;
+    if (s->wire->listener == FLEET_KERNEL)
+        check_heard(fleet, SIDE_AGENT, s->owner);
+    tell(s, ZMQ_EVENT_HANDSHAKE_SUCCEEDED);
+}
+
+static void refuse(struct socket *s)
+{
+    if (s->wire->listener == FLEET_KERNEL)
+        fleet->counts.refused++;
+    end(s, ZMQ_EVENT_HANDSHAKE_FAILED_AUTH);
+}
+
 bool sockets_take(struct wire *w, const struct frame *frame)
 {
     struct socket *s = find(w->agent, SOCKET_DEALER, w);
 
     if (!s)
         return false;
+    if (frame->kind == FRAME_TAKEN) {
+        s->taken = true;
+        tell(s, ZMQ_EVENT_CONNECTED);
+    } else if (frame->kind == FRAME_ADMITTED) {
+        admit(s);
+    } else if (frame->kind == FRAME_REFUSED) {
+        refuse(s);
+    }
+    if (frame->kind != FRAME_SPAN && frame->kind != FRAME_END)
+        return true;
     if (frame->kind == FRAME_SPAN) {
         if (s->in_use)
             check_heard(fleet, SIDE_AGENT, w->agent);
@@ -158,9 +205,7 @@ bool sockets_take(struct wire *w, const struct frame *frame)
         push(s, frame->bytes + frame->head, frame->n - frame->head, false, w->number);
         return true;
     }
-    s->ended = true;
-    if (s->monitor)
-        push(s->monitor, "ended", 6, false, 0);
+    end(s, s->taken ? ZMQ_EVENT_DISCONNECTED : ZMQ_EVENT_CLOSED);
     return true;
 }
 
@@ -338,8 +383,10 @@ int zmq_close(void *socket)
     while (*at != s)
         at = &(*at)->next;
     *at = s->next;
-    if (s->kind == SOCKET_DEALER) {
+    if (s->kind == SOCKET_DEALER && s->wire) {
         fleet->counts.orphans += s->in_use && s->wire->listener != FLEET_KERNEL && !dead[s->owner];
+        if (s->wire->listener == FLEET_SILENT && !s->wire->closed[SIDE_KERNEL])
+            network_close(&fleet->net, s->wire, SIDE_KERNEL, fleet->now);
         network_close(&fleet->net, s->wire, SIDE_AGENT, fleet->now);
     } else if (s->kind == SOCKET_ROUTER) {
         close_router(s);
@@ -356,10 +403,10 @@ void *monitor_open(void *context, void *socket, int events, struct err *err)
     struct socket *s = socket;
 
     (void)context, (void)events, (void)err;
-    s->in_use = true;
+    s->in_use = s->up;
     s->monitor = create(SOCKET_MONITOR, s->owner);
     if (s->ended)
-        push(s->monitor, "ended", 6, false, 0);
+        tell(s, ZMQ_EVENT_DISCONNECTED);
     return s->monitor;
 }
 
@@ -377,6 +424,36 @@ int loop_zmq_set(void *socket, int option, int value)
 }
 
 /* context: of an agent it is its loop. */
+void *socket_dialer(void *context, const struct keys *own, const unsigned char *server,
+                    struct err *err)
+{
+    struct socket *s = create(SOCKET_DEALER, turns_owner(context));
+
+    (void)err;
+    memcpy(s->key, own->public, KEY_SIZE);
+    memcpy(s->server, server, KEY_SIZE);
+    return s;
+}
+
+bool socket_limit_dial(void *socket)
+{
+    (void)socket;
+    return true;
+}
+
+int zmq_connect(void *socket, const char *endpoint)
+{
+    struct socket *s = socket;
+    const unsigned listener = listener_of(slice_text(endpoint));
+    const bool parent = listener < FLEET_KERNEL;
+
+    s->wire = network_dial(&fleet->net, s->owner, listener,
+                           &fleet->path[parent ? FLEET_AGENTS + s->owner : s->owner], s->key,
+                           fleet->now);
+    memcpy(s->wire->server, s->server, KEY_SIZE);
+    return 0;
+}
+
 void *socket_router(void *context, const struct keys *own, unsigned *port, struct err *err)
 {
     struct socket *s = create(SOCKET_ROUTER, turns_owner(context));

@@ -14,8 +14,8 @@
 #define WORK       200u             /* of a thousand steps */
 #define TROUBLES   6u               /* 1 of a thousand steps, or 2, … */
 #define SIDE_COUNT 2
-#define TICKS      32u /* in which nothing is said, in one step */
-#define DELAYS     12u /* a millisecond, two, and so on */
+#define TICKS      300u /* at most, in which nothing is said, in one step */
+#define DELAYS     11u  /* a millisecond, two, and so on */
 
 /* For who replays a seed. */
 static void PRINTF_LIKE(2, 3) trace(const struct fleet *f, const char *format, ...)
@@ -184,7 +184,7 @@ static void thief_takes(struct fleet *f, const struct frame *frame)
 {
     if (frame->kind == FRAME_ADMITTED)
         f->thief_waits = true;
-    else
+    else if (frame->kind != FRAME_TAKEN)
         leave_thief(f);
 }
 
@@ -372,7 +372,7 @@ size_t frames_size(const struct frame *frame)
 
 static const char *name_of(const struct frame *frame, int *node)
 {
-    static const char *const names[] = { "knock", "admitted", "refused", "", "end" };
+    static const char *const names[] = { "knock", "taken", "admitted", "refused", "", "end" };
     const struct slice message = message_of(frame, node);
     const struct span_info *info;
 
@@ -391,6 +391,8 @@ static void deliver(struct fleet *f, const struct arrival *a)
           a->to == SIDE_KERNEL ? a->wire->agent : a->wire->listener,
           a->to == SIDE_KERNEL ? a->wire->listener : a->wire->agent);
     f->counts.frames++;
+    if (a->to == SIDE_KERNEL && a->wire->listener == FLEET_SILENT)
+        return;
     if (a->to == SIDE_KERNEL && a->wire->listener == FLEET_KERNEL)
         kernel_end_take(f, a->wire, a->frame);
     else if (a->to == SIDE_KERNEL)
@@ -439,6 +441,7 @@ static void pass_time(struct fleet *f)
     do {
         advance(f);
         tick_all(f);
+        check_state(f);
     } while (++k < TICKS && f->net.sent == sent && network_due_ns(&f->net) > f->now);
 }
 
@@ -480,6 +483,7 @@ void fleet_begin(struct fleet *f, const struct rounds *r, uint64_t seed)
 {
     *f = (struct fleet){ .now = NS_PER_S, .seed = seed, .dice = { seed }, .traced = r->traced };
     planted = r->planted;
+    f->silent = seed % 2;
     f->net.dice = &f->dice;
     f->trouble = 1u << dice_roll(&f->dice, TROUBLES);
     turns_open(f);

@@ -30,6 +30,7 @@ struct loop {
 
 static struct fleet *fleet; /* one at a time */
 static struct loop loops[FLEET_AGENTS + 1];
+static unsigned running;
 
 void turns_open(struct fleet *f)
 {
@@ -188,8 +189,14 @@ static bool read_sockets(struct loop *loop)
     return any;
 }
 
+unsigned turns_running(void)
+{
+    return running;
+}
+
 void turns_take(unsigned who)
 {
+    running = who;
     while (read_sockets(&loops[who]))
         ;
     end_turn(&loops[who]);
@@ -210,6 +217,7 @@ void turns_tick(unsigned who)
     struct loop *loop = &loops[who];
     struct watch *w;
 
+    running = who;
     while (!loop->stopped && (w = next_timer(loop)) && w->due_ns <= fleet->now) {
         w->due_ns = w->every_ns ? fleet->now + w->every_ns : UINT64_MAX;
         w->f(w->arg);
