@@ -57,6 +57,15 @@ def test_ps_shows_a_notebook_its_ranks_and_the_cell_that_runs(cellspan, named, g
     assert listed(cellspan, pid)["cell"] is None
 
 
+def test_what_ps_asks_is_no_use_of_the_kernel(cellspan, named):
+    """A server takes each busy and idle for use: a culler would end nothing that somebody lists."""
+    nb, _ = named
+    nb.strays.clear()
+    assert listed(cellspan, nb.pid)["version"]
+    assert nb.ok("1 + 1").value == "2"
+    assert not [m for m in nb.strays if m["parent_header"].get("msg_type") == "cellspan_overview_request"]
+
+
 def test_ps_shows_any_name_of_a_notebook(cellspan, fresh):
     """The table keeps its columns, and nothing of a path controls the terminal."""
     path = "/" + "übung/" * 9 + "\x1b[2J\x7f é.ipynb"
