@@ -306,7 +306,7 @@ void dispatch_request(struct notebook *nb, struct request *r)
         { "comm_close", take_comm, false, false },
         { "input_reply", prompts_answer, false, false },
         { "debug_request", take_debug, false, false },
-        /* no busy and idle: servers take these for use of the kernel, and what only lists it is none */
+        /* without a busy and an idle: servers take these for use of the kernel */
         { "cellspan_overview_request", rank_table_overview, false, false },
         { "", refuse, true, false }, /* all others */
     };
