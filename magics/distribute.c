@@ -6,7 +6,8 @@
 
 #include "magics/option.h"
 
-#define NEVER_MS (UINT64_C(365) * 24 * 3600 * 1000)
+#define DAY_MS   (UINT64_C(24) * 3600 * 1000)
+#define NEVER_MS (365 * DAY_MS)
 
 static const char *const own[] = { "own", NULL };
 static const char *const gpu[] = { "gpu", NULL };
@@ -54,8 +55,8 @@ static const struct option options[] = {
            .help = "ranks get no GPU, and see none"),
     OPTION("share", OPTION_FLAG, share, .flags = OPTION_GROUP,
            .help = "use GPUs that other notebooks or other ranks hold, too"),
-    OPTION("wait", OPTION_TIME, wait_ns, .value = "T", .min = 1000, .max = NEVER_MS,
-           .help = "wait T for GPUs that others hold: 10min, 2h"),
+    OPTION("wait", OPTION_TIME, wait_ns, .value = "T", .min = 1000, .max = DAY_MS,
+           .help = "wait T for GPUs that others hold: 10min, 2h; 24h at most"),
     OPTION("env", OPTION_ENV, env, .flags = OPTION_GROUP, .value = "K=V",
            .help = "set in the ranks' environment; may be given again"),
     OPTION("cwd", OPTION_PATH, cwd, .value = "DIR",

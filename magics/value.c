@@ -14,6 +14,8 @@
 #include "base/suggest.h"
 
 #define WORDS_MAX 16u
+#define HOUR_MS   UINT64_C(3600000)
+#define DAY_MS    (24 * HOUR_MS)
 
 static int no_memory(struct err *err)
 {
@@ -280,8 +282,10 @@ static int time_set(const struct option *o, const char *as, const char *text, ui
     if (ns < o->min * NS_PER_MS)
         return wrong(err, as, text, "too short (at least %llu ms)", (unsigned long long)o->min);
     if (ns > o->max * NS_PER_MS)
-        return wrong(err, as, text, "too long (at most %llu days)",
-                     (unsigned long long)(o->max / 86400000));
+        return o->max > DAY_MS ? wrong(err, as, text, "too long (at most %llu days)",
+                                       (unsigned long long)(o->max / DAY_MS))
+                               : wrong(err, as, text, "too long (at most %lluh)",
+                                       (unsigned long long)(o->max / HOUR_MS));
     *to = ns ? ns : 1; /* 0 says that nothing was given */
     return 0;
 }

@@ -66,6 +66,7 @@ static const struct bad {
       "--timeout soon: not a duration (write 10, 10s, 5min, 2h or 500ms)" },
     { "%%distribute --timeout 0\n1", "--timeout 0: too short (at least 1 ms)" },
     { "%%distribute --grace 9000h\n1", "--grace 9000h: too long (at most 365 days)" },
+    { "%%distribute --wait 25h\n1", "--wait 25h: too long (at most 24h)" },
     { "%%distribute --timeout -1\n1",
       "--timeout -1: not a duration (write 10, 10s, 5min, 2h or 500ms)" },
     { "%%distribute --seed x\n1",
