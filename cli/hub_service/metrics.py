@@ -11,7 +11,7 @@ from .view import least_idle
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 HELP = {
-    "listing_up": "1 if the machine could be listed.",
+    "listing_up": "1 if the machine could be listed the last time; 0: all else is as old as listing_age_seconds says.",
     "listing_age_seconds": "How old the list is.",
     "listing_duration_seconds": "How long it took to make it.",
     "gpu_use_ratio": "How busy the GPU is, from 0 to 1.",
@@ -52,10 +52,10 @@ class _Families:
         return "\n".join(lines) + "\n"
 
 
-def metrics(seen, age, took):
-    """seen: of view.py; None: there is no list. age and took: seconds."""
+def metrics(seen, age, took, newest):
+    """seen: of view.py; None: there is no list. age and took: seconds. newest: there would be no newer list than this one."""
     families = _Families()
-    families.add("listing_up", seen is not None)
+    families.add("listing_up", seen is not None and newest)
     if seen is not None:
         families.add("listing_age_seconds", float(age))
         families.add("listing_duration_seconds", float(took))

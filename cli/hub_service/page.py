@@ -95,7 +95,7 @@ def _notebook(row):
 
 
 def page(seen, who, error, age, now):
-    """seen: of view.py; None: there is no list, and error says why."""
+    """seen: of view.py; None: there is no list. error says why there is no newer one; None: it is the newest."""
     parts = ['<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
              '<meta http-equiv="refresh" content="%d"><title>cellspan: GPUs and notebooks</title><style>%s</style></head><body>' % (RELOAD, STYLE),
              "<h1>GPUs and notebooks of this machine</h1>"]
@@ -104,6 +104,8 @@ def page(seen, who, error, age, now):
     else:
         whose = "of all users" if seen["all_users"] else "of %s only" % named(who)
         whose = whose if seen["root"] else "of the hub's own account only, as the hub is not root's"
+        if error is not None:
+            parts.append('<p class="bad">There is no newer list: %s</p>' % named(error))
         parts.append('<p class="quiet">%s s old. Notebooks: %s.</p><h2>GPUs</h2>' % ("%.0f" % age, whose))
         parts.append(_table(("GPU", "Name", "Use", "Memory", "Since", "Idle", "Held by"), [_card(card, now) for card in seen["gpus"]], "No GPU of this machine is known."))
         parts.append("<h2>Notebooks</h2>")

@@ -43,8 +43,8 @@ class Listing:
         self._every, self._limit = every, limit
         self._coming = None  # a future: done when what was asked for last is there
         self._began, self._ended = 0.0, 0.0
-        self.told = None  # what `cellspan ps` said; None: `error` says why there is none
-        self.error = "it is being made"
+        self.told = None  # what `cellspan ps` has said last; None: nothing yet
+        self.error = "it is being made"  # why there is no newer one; None: `told` is the newest
         self.taken, self.took = 0.0, 0.0  # when it was begun (unix time), and for how long it was made
 
     async def newest(self):
@@ -63,10 +63,15 @@ class Listing:
             except (asyncio.IncompleteReadError, OSError):
                 return
             self._ended = time.monotonic()
-            self.took = self._ended - self._began
-            self.taken = time.time() - self.took
-            self.told, self.error = self._parsed(text) if is_list else (None, text.decode("utf-8", "replace"))
+            self._take(*(self._parsed(text) if is_list else (None, text.decode("utf-8", "replace"))))
             self._coming.set_result(None)
+
+    def _take(self, told, error):
+        """One that fails leaves the list that there is, and its age."""
+        self.error = error
+        if told is not None:
+            self.told, self.took = told, self._ended - self._began
+            self.taken = time.time() - self.took
 
     @staticmethod
     def _parsed(text):
@@ -119,7 +124,7 @@ class Handler(HubOAuthenticated, RequestHandler):
         return None if self.listing.told is None else view(self.listing.told, self.viewer)
 
     def why(self):
-        """Why there is no list. What the machine's programs say is for those who see all."""
+        """Why there is no newer list; None: there is. What the machine's programs say is for those who see all."""
         return self.listing.error if self.viewer.sees_all or not self.listing.error else "the machine can't be listed now; the hub's admins can see why"
 
     def age(self):
@@ -146,7 +151,7 @@ class Json(Handler):
         seen = self.seen()
         self.set_status(200 if seen else 503)
         self.set_header("Content-Type", "application/json; charset=utf-8")
-        told = {"form": FORM, "error": self.why()} if seen is None else dict(seen, form=FORM, error=None, taken=self.listing.taken, age=self.age())
+        told = {"form": FORM, "error": self.why()} if seen is None else dict(seen, form=FORM, error=self.why(), taken=self.listing.taken, age=self.age())
         self.finish(json.dumps(told))
 
 
@@ -156,7 +161,7 @@ class Metrics(Handler):
     def get(self):
         self.viewer.sees_all = True  # metrics.py takes no more of it than users and numbers
         self.set_header("Content-Type", TYPE)
-        self.finish(metrics(self.seen(), self.age(), self.listing.took))
+        self.finish(metrics(self.seen(), self.age(), self.listing.took, self.listing.error is None))
 
 
 class Missing(Handler):

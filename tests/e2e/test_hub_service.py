@@ -74,7 +74,7 @@ def test_the_idle_time_of_a_gpu_is_that_of_those_whom_one_sees(parts):
     shared = told(rows, [card("0", (5, 1), (6, 2)), card("1", (5, 1), (6, 3))])
     for uid, sees, idle in ((5, False, [9.0, 9.0]), (6, False, [2.0, None]), (5, True, [2.0, None]), (7, False, [None, None])):
         assert [one["idle"] for one in view.view(shared, view.Viewer(uid, sees))["gpus"]] == idle
-    text = metrics.metrics(view.view(shared, view.Viewer(None, True)), 1.5, 0.25)
+    text = metrics.metrics(view.view(shared, view.Viewer(None, True)), 1.5, 0.25, True)
     assert sorted(re.findall(r'^cellspan_gpu_idle_seconds{user="(u.)",gpu="(.)",.*} (.*)$', text, re.M)) == [("u5", "0", "9.0"), ("u5", "1", "9.0"), ("u6", "0", "2.0")]
 
 
@@ -93,11 +93,11 @@ def test_no_name_leaves_its_place_on_the_page(parts, text):
 def test_metrics_keep_to_the_text_format(parts):
     view, metrics = parts("view"), parts("metrics")
     odd = 'a"b\\c\nd'
-    text = metrics.metrics(view.view(told([row(1, 5, user=odd)], [card("0", (5, 1), use=None), card("1")]), view.Viewer(None, True)), 1.5, 0.25)
+    text = metrics.metrics(view.view(told([row(1, 5, user=odd)], [card("0", (5, 1), use=None), card("1")]), view.Viewer(None, True)), 1.5, 0.25, True)
     assert text.endswith("\n") and 'cellspan_notebooks{user="a\\"b\\\\c\\nd"} 1\n' in text and "ipynb" not in text
     assert 'cellspan_gpu_held{user="",gpu="1",uuid="GPU-1"} 0\n' in text and "cellspan_gpu_use_ratio{gpu=\"0\"" not in text
     families = re.findall(r"^# TYPE (\w+) gauge$", text, re.M)
-    assert len(families) == len(set(families)) and metrics.metrics(None, 0, 0).splitlines()[-1] == "cellspan_listing_up 0"
+    assert len(families) == len(set(families)) and metrics.metrics(None, 0, 0, False).splitlines()[-1] == "cellspan_listing_up 0"
 
 
 def listed(parts, command, limit=30.0):
