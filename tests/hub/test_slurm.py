@@ -44,9 +44,9 @@ def gone(pids):
     return not any(os.path.exists("/proc/%d" % pid) for pid in pids)
 
 
-def ended(hub, user, pids):
+def ended(hub, user, pids, limit=12):
     """Within the 12 s in which nothing of a server may be left."""
-    return until(lambda: gone(pids) and not hub.processes(USERS[user]), 12) and until(lambda: not hub.jobs(), 12)
+    return until(lambda: gone(pids) and not hub.processes(USERS[user]), limit) and until(lambda: not hub.jobs(), 12)
 
 
 def test_a_server_in_an_allocation_uses_its_nodes_unasked(idle):
@@ -88,12 +88,13 @@ def test_a_user_may_have_a_server_of_each_kind(idle):
     assert ast.literal_eval(small.run(RANKS.format(2))) == kept[0]
 
 
-def test_a_server_that_is_killed_leaves_neither_rank_nor_job(idle):
-    ann = idle.server(ANN, size="one-node")
+@pytest.mark.parametrize(("size", "limit"), [("one-node", 12), ("small", 200)])  # agents in jobs of their own wait 2 min for their kernel
+def test_a_server_that_is_killed_leaves_neither_rank_nor_job(idle, size, limit):
+    ann = idle.server(ANN, size=size)
     pids = [pid for _, _, pid in ast.literal_eval(ann.run(RANKS.format(2)))]
     (server,) = idle.processes(USERS[ANN], "jupyterhub-singleuser")
     os.kill(server, signal.SIGKILL)
-    assert ended(idle, ANN, pids), idle.slurm.run("squeue")
+    assert ended(idle, ANN, pids, limit), idle.slurm.run("squeue")
 
 
 def test_servers_of_a_hub_that_is_killed_go_on_and_end_as_others(idle):

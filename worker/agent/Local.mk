@@ -100,7 +100,7 @@ check_PROGRAMS += \
 	tests/unit/agent/paths.t \
 	tests/unit/agent/ranks.t \
 	tests/unit/agent/sent_folder.t \
-	tests/unit/agent/ports.t tests/unit/agent/spool.t tests/unit/agent/tables.t \
+	tests/unit/agent/ports.t tests/unit/agent/slurm_job.t tests/unit/agent/spool.t tests/unit/agent/tables.t \
 	tests/unit/agent/words.t
 tests_unit_agent_blobs_t_SOURCES = tests/unit/agent/blobs.c $(AGENT_TEST_DOUBLES) tests/unit/agent/lan.h tests/unit/agent/lan.c
 tests_unit_agent_blobs_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
@@ -141,6 +141,8 @@ tests_unit_agent_ranks_t_LDADD = $(AGENT_TEST_LIBS)
 tests_unit_agent_sent_folder_t_SOURCES = tests/unit/agent/sent_folder.c
 tests_unit_agent_sent_folder_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
 tests_unit_agent_sent_folder_t_LDADD = $(AGENT_TEST_LIBS)
+tests_unit_agent_slurm_job_t_SOURCES = tests/unit/agent/slurm_job.c
+tests_unit_agent_slurm_job_t_LDADD = $(AGENT_TEST_LIBS)
 tests_unit_agent_ports_t_SOURCES = tests/unit/agent/ports.c
 tests_unit_agent_ports_t_LDADD = $(AGENT_TEST_LIBS)
 tests_unit_agent_spool_t_SOURCES = tests/unit/agent/spool.c

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <syslog.h>
 #include <unistd.h>
 
 #include "base/process.h"
@@ -58,6 +59,17 @@ static bool is_srun_gone(void)
             strcmp(tasks, "1") == 0);
 }
 
+/* Whoever read our errors is gone, but those of the machine are kept. */
+static void say_why(const char *job, int why)
+{
+    openlog("cellspan-agent", LOG_PID | LOG_PERROR, LOG_USER);
+    syslog(LOG_ERR,
+           "Slurm's job %s has lost its srun and runs on, for scancel can't be started (%s): end "
+           "it, and put scancel into the PATH of jobs",
+           job, strerror(why));
+    closelog();
+}
+
 void slurm_job_cancel(void)
 {
     /* with these the user's own scancel asks, or ends some jobs only, or looks in other clusters */
@@ -82,4 +94,5 @@ void slurm_job_cancel(void)
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     (void)execlp("scancel", "scancel", job, (char *)NULL);
+    say_why(job, errno);
 }
