@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -167,9 +168,12 @@ class Hub:
                 self.ask("DELETE", self.path(user, name), ok=False)
 
     def kill(self):
-        """The hub with its proxy and services, as when their unit of systemd is killed."""
-        for pid in self.processes(0):
-            os.kill(pid, signal.SIGKILL)
+        """The hub with its proxy and services, as when their unit of systemd is killed. The hub first: it starts services again."""
+        with open("/proc/%d/task/%d/children" % (self.process.pid, self.process.pid)) as file:
+            children = [int(pid) for pid in file.read().split()]
+        for pid in (self.process.pid, *(pid for pid in children if os.stat("/proc/%d" % pid).st_uid == 0), *self.processes(0)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self.process.wait(60)
         assert until(lambda: not self.processes(0), 30)
 

@@ -7,6 +7,7 @@ import ast
 import asyncio
 import os
 import signal
+import time
 import types
 
 import pytest
@@ -14,6 +15,11 @@ from hub import TOP, USERS, Hub, until
 
 ANN, BOB = USERS
 RANKS = "%%distribute -n 2 --gather\nimport os\nos.getpid()"
+CULLED_AFTER = 45  # a silent run is heard of every 30 s
+CULL = """
+(culler,) = [service for service in c.JupyterHub.services if service["name"] == "idle-culler"]
+culler["command"][3:] = ["--timeout=%d", "--cull-every=2"]
+""" % CULLED_AFTER
 
 
 @pytest.fixture(scope="module")
@@ -97,5 +103,21 @@ def test_servers_of_a_hub_that_is_killed_go_on_and_end_as_others():
         assert ranks_of(ann) == hers
         hub.stop_server(ANN)
         assert until(lambda: gone(hers), 12) and until(lambda: not hub.processes(USERS[ANN]), 12), hub.processes(USERS[ANN])
+    finally:
+        assert hub.close() is True
+
+
+def test_idle_ranks_are_idle_to_the_culler_and_a_silent_run_is_not():
+    """Nobody has a page open, neither of the idle ranks nor of the run."""
+    hub = Hub("one_machine", CULL)
+    try:
+        idle, busy = hub.server(ANN), hub.server(BOB)
+        hers, his = ranks_of(idle), ranks_of(busy)
+        busy.begin("%%%%distribute -n 2\nimport time\nprint('begun', flush=True)\ntime.sleep(%d)" % (2 * CULLED_AFTER), "begun")
+        end = time.monotonic() + 2 * CULLED_AFTER - 10
+        assert until(lambda: gone(hers), 3 * CULLED_AFTER), (hub.ask("GET", "/hub/api/users").text, hub.log())
+        time.sleep(max(0, end - time.monotonic()))
+        assert hub.serves(BOB) and not gone(his), hub.log()
+        assert until(lambda: gone(his), 3 * CULLED_AFTER), hub.log()
     finally:
         assert hub.close() is True

@@ -46,7 +46,7 @@ def gone(pids):
 
 def ended(hub, user, pids, limit=12):
     """Within the 12 s in which nothing of a server may be left."""
-    return until(lambda: gone(pids) and not hub.processes(USERS[user]), limit) and until(lambda: not hub.jobs(), 12)
+    return until(lambda: gone(pids) and not hub.processes(USERS[user]), limit) and until(lambda: not hub.jobs(), limit)
 
 
 def test_a_server_in_an_allocation_uses_its_nodes_unasked(idle):
