@@ -33,6 +33,7 @@ base_libbase_a_SOURCES = \
 	base/ports.h base/ports.c \
 	base/descriptor.h base/descriptor.c \
 	base/blob.h base/blob.c \
+	base/memory_limit.h base/memory_limit.c \
 	base/meter.h base/meter.c \
 	base/runtime.h base/runtime.c \
 	base/unix_socket.h base/unix_socket.c \

@@ -1,24 +1,44 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* memory_limit.c - computes how many bytes blobs, or parked ranks, may still take on this node
- * (declared in transfer_io.h). */
-#include "worker/agent/blobs/transfer_io.h"
+#include "base/memory_limit.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/process.h"
-#include "worker/agent/processes/death_cause.h"
 
 #define RESERVE        (UINT64_C(64) << 20) /* bytes that stay free for other programs */
 #define PARKING_SPARES 10 /* 1/10 of the machine's memory stays free when ranks are parked */
 /* without a limit, cgroup v1 shows a number above this one */
 #define NO_LIMIT (UINT64_C(1) << 60)
 
+/* A line is "number:controllers:path". */
+struct slice memory_cgroup(struct slice text, bool *v2)
+{
+    struct slice found = slice_of("", 0);
+
+    *v2 = false;
+    while (text.n) {
+        struct slice path = slice_line(&text), controllers;
+
+        (void)slice_cut(&path, ':');
+        controllers = slice_cut(&path, ':');
+        if (slice_is(controllers, "memory")) {
+            *v2 = false;
+            return path;
+        }
+        if (!controllers.n && path.n) {
+            *v2 = true;
+            found = path;
+        }
+    }
+    return found;
+}
+
 /* The number in a file of a control group's folder. */
 static uint64_t group_number(const char *folder, const char *name)
 {
-    char path[OOM_PATH_MAX + 64], text[64];
+    char path[MEMORY_PATH_MAX + 64], text[64];
 
     snprintf(path, sizeof path, "%s/%s", folder, name);
     return file_number(file_start(path, text, sizeof text), UINT64_MAX);
@@ -27,7 +47,7 @@ static uint64_t group_number(const char *folder, const char *name)
 /* The value of `word` in a control group's memory.stat, in bytes; 0: not there. */
 static uint64_t group_stat(const char *folder, const char *word)
 {
-    char path[OOM_PATH_MAX + 64], text[8192];
+    char path[MEMORY_PATH_MAX + 64], text[8192];
 
     snprintf(path, sizeof path, "%s/memory.stat", folder);
     return file_number_of(file_start(path, text, sizeof text), word, 0);
@@ -49,9 +69,10 @@ static uint64_t group_free(const char *folder, bool v2)
 /* The least of all control groups that the agent is in. */
 static uint64_t groups_free(void)
 {
-    char text[4096], folder[OOM_PATH_MAX];
+    char text[4096], folder[MEMORY_PATH_MAX];
     bool v2;
-    const struct slice path = oom_cgroup(file_start("/proc/self/cgroup", text, sizeof text), &v2);
+    const struct slice path = memory_cgroup(file_start("/proc/self/cgroup", text, sizeof text),
+                                            &v2);
     const char *root = v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
     const size_t top = strlen(root);
     uint64_t least = group_free(root, v2); /* in a container this is the container's own group */
@@ -102,4 +123,51 @@ uint64_t memory_limit_free(const char **why)
 uint64_t memory_limit_parking(const char **why)
 {
     return least_of(machine_free(PARKING_SPARES), why);
+}
+
+/* ---- who was ended ---- */
+
+static uint64_t read_count(const char *path, const char *word)
+{
+    char text[8192];
+
+    return path[0] ? file_number_of(file_start(path, text, sizeof text), word, 0) : 0;
+}
+
+/* In a container the path may be the host's, while only the container's own group is mounted. Then
+ * the root of the mount is used. */
+static void find_cgroup(struct oom *o)
+{
+    char text[4096];
+    bool v2;
+    const struct slice path = memory_cgroup(file_start("/proc/self/cgroup", text, sizeof text),
+                                            &v2);
+    const char *root = v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
+    const char *file = v2 ? "memory.events" : "memory.oom_control";
+
+    snprintf(o->cgroup, sizeof o->cgroup, "%s%.*s/%s", root, SLICE_ARG(path), file);
+    if (access(o->cgroup, R_OK) < 0)
+        snprintf(o->cgroup, sizeof o->cgroup, "%s/%s", root, file);
+    if (access(o->cgroup, R_OK) < 0)
+        o->cgroup[0] = '\0';
+}
+
+void oom_init(struct oom *o)
+{
+    find_cgroup(o);
+    o->cgroup_kills = read_count(o->cgroup, "oom_kill");
+    o->system_kills = read_count("/proc/vmstat", "oom_kill");
+}
+
+enum oom_killer oom_check(struct oom *o)
+{
+    const uint64_t cgroup = read_count(o->cgroup, "oom_kill");
+    const uint64_t system = read_count("/proc/vmstat", "oom_kill");
+    const enum oom_killer who = cgroup > o->cgroup_kills   ? OOM_CGROUP
+                                : system > o->system_kills ? OOM_SYSTEM
+                                                           : OOM_NONE;
+
+    o->cgroup_kills = cgroup;
+    o->system_kills = system;
+    return who;
 }

@@ -86,7 +86,8 @@
     X(MET, what, MET_RAN, 4)                                                                       \
     X(MET, what, MET_FAILED, 5)                                                                    \
     X(PARK, how, PARK_BACK, 1)                                                                     \
-    X(PARK, how, PARK_NCCL, 2)
+    X(PARK, how, PARK_NCCL, 2)                                                                     \
+    X(PARK, how, PARK_WAIT, 4)
 
 #define SPAN_FLAG(kind, field, name, value) name = (value),
 enum { SPAN_FLAGS(SPAN_FLAG) };

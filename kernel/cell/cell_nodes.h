@@ -91,6 +91,13 @@ uint64_t gpu_wait_due(const struct cell *c);
 void gpu_wait_tick(struct cell *c, uint64_t now);
 void gpu_wait_over(struct cell *c); /* ranks start: the agent leaves the queue by itself */
 void gpu_wait_leave(struct cell *c);
+/* Others have the GPUs of its parked ranks on this node: `gpus`, and so many notebooks come first.
+ * The cell tries again in a second. false: its time to wait is over. */
+bool gpu_wait_parked(struct cell *c, unsigned node, unsigned gpus, unsigned ahead, const char *why);
+bool gpu_wait_has_parked(const struct cell *c);         /* it waits for those */
+bool gpu_wait_takes_turn(struct cell *c, uint64_t now); /* it is time to try again, once */
+/* "10 min": how long it waits at most */
+const char *gpu_wait_limit(const struct cell *c, char out[static 32]);
 
 /* ---- world_env.c ---- */
 /* NCCL accepts the GPUs of these ranks (true also if they have none). */

@@ -462,6 +462,7 @@ static enum cell_outcome engine_poll(struct cell *c)
 
 static void engine_fail(struct cell *c)
 {
+    gpu_wait_leave(c);
     if (c->engine.waits == CELL_WAITS_FOR_NODES)
         give_up(c->nb);
 }

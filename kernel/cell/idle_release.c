@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "kernel/cell/cell_nodes.h"
 #include "kernel/cell/cell_stops.h"
 #include "kernel/cell/park.h"
 
@@ -192,13 +193,29 @@ static void have_left(struct notebook *nb, const struct park_outcome *o)
     ranks_release(&lost);
 }
 
+/* Its ranks may wait in the queue for their GPUs. */
+static bool may_wait(const struct cell *c)
+{
+    return c->plan.kind != PLAN_RANKS && park_node(c->nb->ends.idle->parked) >= 0;
+}
+
+/* Somebody else has GPUs of these ranks, or comes first. false: nothing is waited for. */
+static bool queues(struct cell *c, const struct park_outcome *o, const struct ranks *stayed)
+{
+    return o->held && !o->stuck[0] && may_wait(c) &&
+           gpu_wait_parked(c, (unsigned)park_node(c->nb->ends.idle->parked),
+                           ranks_count(stayed) * c->nb->group->gpus, o->ahead, o->why);
+}
+
 /* A cell that needs all of them can't run. */
 static void fail_to_return(struct cell *c, const struct park_outcome *o, const struct ranks *stayed,
                            const struct ranks *lost)
 {
     const bool one = ranks_count(ranks_count(lost) ? lost : stayed) == 1;
     const char *their = one ? "its" : "their", *them = one ? "it" : "them";
+    const bool waited = gpu_wait_has_parked(c);
     struct buf who = BUF_INIT;
+    char limit[32];
 
     if (ranks_format_words(ranks_count(lost) ? lost : stayed, &who) < 0)
         cell_fail(c, "RuntimeError", "out of memory");
@@ -207,13 +224,22 @@ static void fail_to_return(struct cell *c, const struct park_outcome *o, const s
                   "%s could not come back to the GPUs (%s), and %s ended: %s variables are lost. "
                   "The next cell starts %s anew",
                   who.p, o->why, one ? "has" : "have", their, them);
+    else if (o->held && o->stuck[0])
+        cell_fail(c, "UsageError",
+                  "%s. %s, who comes first, waits for GPUs that this notebook's other ranks keep, "
+                  "and %s would wait for him: `%%ranks stop` ends all of them",
+                  o->why, o->stuck, who.p);
     else if (o->held) /* --fresh alone would find these GPUs held, too */
         cell_fail(
-            c, "UsageError",
-            "%s. So %s %s parked, with %s variables%s: run the cell again later. With --fresh "
+            c, waited ? "RankNotStarted" : "UsageError",
+            "%s%s%s%s. So %s %s parked, with %s variables%s: run the cell again later. With --fresh "
             "and one of --no-gpu, --share and --wait it ends %s and starts new ranks",
-            o->why, who.p, one ? "stays" : "stay", their,
-            c->plan.wait_ns ? " (--wait is for GPUs of new ranks only)" : "", them);
+            waited ? "the cell has waited for " : "", waited ? gpu_wait_limit(c, limit) : "",
+            waited ? ", and " : "", o->why, who.p, one ? "stays" : "stay", their,
+            may_wait(c) || c->plan.kind == PLAN_RANKS
+                ? ""
+                : " (they are on several machines, and a cell can wait for the GPUs of one)",
+            them);
     else
         cell_fail(c, "RuntimeError",
                   "%s. So %s %s parked, with %s variables: run the cell again later, or with "
@@ -233,7 +259,8 @@ static void have_returned(struct notebook *nb, struct cell *c, const struct park
         stop_signal_ranks(nb, nb->group, &lost, SIGKILL, 0);
     if (c && rc < 0)
         cell_fail(c, "RuntimeError", "out of memory");
-    else if (c && (ranks_count(&lost) || ranks_count(&stayed)))
+    else if (c && (ranks_count(&lost) || ranks_count(&stayed)) &&
+             (ranks_count(&lost) || !queues(c, o, &stayed)))
         fail_to_return(c, o, &stayed, &lost);
     nb->ends.idle->ended = false;
     nb->ends.idle->since_ns = 0; /* the time begins anew */
@@ -254,13 +281,21 @@ static void settle(struct notebook *nb, struct cell *c)
     } else {
         have_left(nb, o);
         if (park_is_wanted(p) && park_some_away(p))
-            park_return(p);
+            park_return(p, c && may_wait(c));
     }
 }
 
 static bool needs_group(const struct cell *c)
 {
     return !c->from.overlaps && !(cell_own_group(c) && (c->engine.here || c->plan.no_gpu));
+}
+
+static void wake(struct notebook *nb, bool wait)
+{
+    struct park *p = nb->ends.idle->parked;
+
+    if (interrupt(nb) || park_some_away(p))
+        park_return(p, wait);
 }
 
 bool idle_release_brings_back(struct cell *c, bool waits)
@@ -270,21 +305,29 @@ bool idle_release_brings_back(struct cell *c, bool waits)
     settle(nb, waits ? c : NULL);
     if (c->bad)
         return true;
-    if (!needs_group(c) || (!interrupt(nb) && !park_some_away(nb->ends.idle->parked)))
+    if (!needs_group(c) || (!interrupt(nb) && !park_some_away(nb->ends.idle->parked))) {
+        if (gpu_wait_has_parked(c))
+            gpu_wait_leave(c);
         return false;
+    }
+    if (gpu_wait_has_parked(c)) /* it tries again when it is time */
+        return true;
     if (!waits)
         output_news(c, "parked ranks come back to their GPUs");
-    idle_release_wake(nb);
+    wake(nb, may_wait(c));
     settle(nb, c); /* perhaps nobody could be told */
     return true;
 }
 
+void idle_release_retry(struct cell *c, uint64_t now)
+{
+    if (gpu_wait_takes_turn(c, now))
+        wake(c->nb, may_wait(c));
+}
+
 void idle_release_wake(struct notebook *nb)
 {
-    struct park *p = nb->ends.idle->parked;
-
-    if (interrupt(nb) || park_some_away(p))
-        park_return(p);
+    wake(nb, false);
 }
 
 bool idle_release_on_probed(struct notebook *nb, const struct rank *r, const struct span *m)

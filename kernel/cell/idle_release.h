@@ -23,6 +23,8 @@ bool idle_release_holds(const struct notebook *nb);
 /* Brings parked ranks back for the cell. waits: it has waited for them already. true: it must wait,
  * or has failed as they can't come. */
 bool idle_release_brings_back(struct cell *c, bool waits);
+/* When it is time, tries again to bring back the ranks for whose GPUs this cell waits. */
+void idle_release_retry(struct cell *c, uint64_t now);
 void idle_release_wake(struct notebook *nb); /* something else than a cell may need parked ranks */
 /* A PROBED; false: it answers another question. */
 bool idle_release_on_probed(struct notebook *nb, const struct rank *r, const struct span *m);

@@ -10,6 +10,8 @@
 #include "kernel/cell/cell_nodes.h"
 
 #define EVERY_NS NS_PER_S /* so often is a node asked for whose GPUs a cell waits */
+#define DAY_NS                                                                                     \
+    (24 * 3600 * NS_PER_S) /* it waits for those of parked ranks so long without --wait */
 
 /* ---- GPUs of the nodes ---- */
 
@@ -152,8 +154,7 @@ static bool waits_for_gpus(const struct cell *c)
     return false;
 }
 
-/* A node that has told that it has no GPUs is not asked again. */
-static int ask_gpus(struct cell *c)
+static struct span question(const struct cell *c)
 {
     struct span q = { .kind = SPAN_GPUS, .cell = c->id };
 
@@ -161,6 +162,14 @@ static int ask_gpus(struct cell *c)
         q.v[F_GPUS_QUOTA].u64 = c->nb->group->quota;
         q.v[F_GPUS_PLACE].s = slice_text(c->nb->group->quota_place);
     }
+    return q;
+}
+
+/* A node that has told that it has no GPUs is not asked again. */
+static int ask_gpus(struct cell *c)
+{
+    struct span q = question(c);
+
     GROUP_NODES_EACH (node, group_nodes_of_cell(c)) {
         if (node->lost || node->asked || (node->known && node->gpus_all == 0))
             continue;
@@ -275,9 +284,10 @@ static struct group_node *machine(const struct cell *c)
 /* The node for whose GPUs it waits; NULL: it does not. */
 static struct group_node *awaited(const struct cell *c)
 {
-    struct group_node *node = machine(c);
-
-    return node && node->wait.wants && node->wait.cell == c->id ? node : NULL;
+    GROUP_NODES_EACH (node, group_nodes_of_cell(c))
+        if (!node->lost && node->wait.wants && node->wait.cell == c->id)
+            return node;
+    return NULL;
 }
 
 /* ---- texts ---- */
@@ -451,6 +461,8 @@ uint64_t gpu_wait_due(const struct cell *c)
 {
     const struct group_node *node = awaited(c);
 
+    if (node && node->wait.parked)
+        return node->wait.next_ns;
     return node && c->prep.wants_gpus ? clock_earlier(node->wait.until_ns, node->wait.next_ns)
                                       : NEVER;
 }
@@ -459,7 +471,7 @@ void gpu_wait_tick(struct cell *c, uint64_t now)
 {
     struct group_node *node = awaited(c);
 
-    if (!node || now < gpu_wait_due(c))
+    if (!node || node->wait.parked || now < gpu_wait_due(c))
         return;
     if (now >= node->wait.until_ns) {
         time_is_over(c);
@@ -482,12 +494,62 @@ void gpu_wait_over(struct cell *c)
 
 void gpu_wait_leave(struct cell *c)
 {
-    const struct span q = { .kind = SPAN_GPUS, .cell = c->id };
-    struct group_node *node = machine(c);
+    const struct span q = question(c);
     struct err err = { "" };
 
-    if (!c->plan.wait_ns || !node || node->wait.cell != c->id)
-        return;
-    node->wait = (struct gpu_wait){ .wants = 0 };
-    (void)notebook_send_node(c->nb, node->number, &q, &err);
+    GROUP_NODES_EACH (node, group_nodes_of_cell(c))
+        if (!node->lost && node->wait.cell == c->id) {
+            node->wait = (struct gpu_wait){ .wants = 0 };
+            (void)notebook_send_node(c->nb, node->number, &q, &err);
+        }
+}
+
+/* ---- parked ranks wait for theirs ---- */
+
+const char *gpu_wait_limit(const struct cell *c, char out[static 32])
+{
+    return time_text(c->plan.wait_ns ? c->plan.wait_ns : DAY_NS, out);
+}
+
+bool gpu_wait_has_parked(const struct cell *c)
+{
+    const struct group_node *node = awaited(c);
+
+    return node && node->wait.parked;
+}
+
+bool gpu_wait_takes_turn(struct cell *c, uint64_t now)
+{
+    struct group_node *node = awaited(c);
+
+    if (!node || !node->wait.parked || now < node->wait.next_ns)
+        return false;
+    node->wait.next_ns = NEVER;
+    return true;
+}
+
+bool gpu_wait_parked(struct cell *c, unsigned node, unsigned gpus, unsigned ahead, const char *why)
+{
+    struct group_node *at = group_node_of(c->nb, node);
+    const uint64_t now = notebook_now(c->nb);
+    char what[96], limit[32];
+
+    if (!at)
+        return false;
+    if (!gpu_wait_has_parked(c))
+        at->wait = (struct gpu_wait){ .cell = c->id,
+                                      .until_ns = now +
+                                                  (c->plan.wait_ns ? c->plan.wait_ns : DAY_NS),
+                                      .parked = true };
+    if (now >= at->wait.until_ns)
+        return false;
+    at->wait.wants = at->wait.more = gpus;
+    at->wait.ahead = ahead;
+    at->wait.next_ns = clock_earlier(at->wait.until_ns, now + EVERY_NS);
+    if (!at->wait.noted && gpu_wait_describe(c, what, sizeof what)) {
+        at->wait.noted = true;
+        output_note(c, "%s, for at most %s: its ranks are parked, and %s", what,
+                    gpu_wait_limit(c, limit), why);
+    }
+    return true;
 }

@@ -205,7 +205,22 @@ bool park_some_away(const struct park *p)
     return false;
 }
 
-void park_return(struct park *p)
+long park_node(const struct park *p)
+{
+    const struct group *g = p->nb->group;
+    long node = -1;
+
+    for (unsigned k = 0; k < g->size; k++) {
+        if (g->rank[k].parking != PARKING_AWAY)
+            continue;
+        if (node >= 0 && node != (long)g->rank[k].node)
+            return -1;
+        node = (long)g->rank[k].node;
+    }
+    return node;
+}
+
+void park_return(struct park *p, bool wait)
 {
     const struct group *g = p->nb->group;
     struct err err = { "" };
@@ -219,7 +234,7 @@ void park_return(struct park *p)
             rc = ranks_add(&p->outcome.all, k);
     if (rc < 0)
         blame(p, "out of memory");
-    else if (tell_agents(p, PARK_BACK, PARKING_WANTED, &err) < 0)
+    else if (tell_agents(p, wait ? PARK_BACK | PARK_WAIT : PARK_BACK, PARKING_WANTED, &err) < 0)
         blame(p, "%s", err.text);
     if (p->outcome.why[0])
         finish(p);
@@ -272,6 +287,20 @@ static void take_state(struct park *p, struct rank *r, const char *said)
         log_warn("ranks", "out of memory: what has become of rank %u is not said", r->number);
 }
 
+static void note_queue(struct park_outcome *o, const json_t *queue)
+{
+    const char *why = text_field(queue, "why");
+    const size_t at = strlen(o->why);
+
+    if (!json_is_object(queue))
+        return;
+    o->queued = true;
+    o->ahead = (unsigned)json_integer_value(json_object_get(queue, "ahead"));
+    snprintf(o->stuck, sizeof o->stuck, "%s", text_field(queue, "stuck"));
+    if (why[0])
+        snprintf(o->why + at, sizeof o->why - at, "%s%s", at ? "; " : "", why);
+}
+
 void park_on_parked(struct park *p, unsigned node, const struct span *m)
 {
     struct rank *const rank = p->nb->group->rank;
@@ -283,6 +312,7 @@ void park_on_parked(struct park *p, unsigned node, const struct span *m)
     if (text_field(said, "why")[0])
         blame(p, "%s", text_field(said, "why"));
     p->outcome.held = p->outcome.held || json_is_true(json_object_get(said, "held"));
+    note_queue(&p->outcome, json_object_get(said, "queue"));
     RANKS_EACH (k, &p->outcome.all)
         if (rank[k].node == node && parking_moves(rank[k].parking))
             take_state(p, &rank[k], said_of(json_object_get(said, "workers"), &rank[k]));

@@ -12,6 +12,9 @@ struct park_outcome {
     struct ranks all;         /* that were to move */
     struct ranks moved, lost; /* those that have, and those that can't go on */
     bool held;                /* others have the GPUs of those that stay away */
+    bool queued;              /* their agent has a place among those who wait for these GPUs, */
+    unsigned ahead;           /* behind so many */
+    char stuck[200];          /* who comes first, and waits for GPUs that ranks keep; or "" */
     char why[400];            /* not all have; or "" */
 };
 
@@ -23,8 +26,11 @@ void park_destroy(struct park *p);             /* NULL is fine */
  */
 void park_begin(struct park *p, const struct ranks *which, uint64_t now);
 bool park_some_away(const struct park *p); /* some are parked */
-/* Brings back all that are parked; if they are leaving now, see park_is_wanted(). */
-void park_return(struct park *p);
+/* Brings back all that are parked; if they are leaving now, see park_is_wanted(). wait: where
+ * others have their GPUs, their agent gets in the queue for these, or stays there. */
+void park_return(struct park *p, bool wait);
+/* The node of all that are parked; -1: they are on several. Some are. */
+long park_node(const struct park *p);
 bool park_is_wanted(const struct park *p); /* since the last move began, park_return() was called */
 bool park_asks(const struct park *p);      /* ranks have been asked, and nothing moves yet */
 /* Ranks that have only been asked stay. true: some move, and must be waited for. */

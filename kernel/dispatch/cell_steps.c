@@ -4,6 +4,7 @@
 #include <assert.h>
 
 #include "base/log.h"
+#include "kernel/cell/idle_release.h"
 #include "kernel/dispatch/private.h"
 #include "kernel/notebook/debugger.h"
 
@@ -202,6 +203,7 @@ static const struct {
     { step_due, step_tick, false, true },
     { gpu_memory_due, gpu_memory_tick, false, true },
     { gpu_wait_due, gpu_wait_tick, false, true },
+    { gpu_wait_due, idle_release_retry, false, true },
     { live_due, live_tick, false, true },
     { slow_answers_due, slow_answers_tick, false, false },
     { stop_callbacks_due, stop_callbacks_tick, true, false },

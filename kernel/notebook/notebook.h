@@ -54,6 +54,7 @@ struct gpu_wait {
     uint64_t until_ns;
     uint64_t next_ns; /* when to ask again; NEVER: the answer is awaited */
     bool noted;       /* a line has said that the cell waits */
+    bool parked;      /* for those of parked ranks, and no others */
 };
 
 struct group_node {

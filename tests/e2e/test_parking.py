@@ -80,8 +80,8 @@ def test_the_next_cell_has_all_variables(book, cards, cellspan):
     code, out, err = cellspan("ps", **cards.machine.environment)
     assert code == 0 and re.search(r"^%d .* 2 \(parked\) .* 0 " % one.pid, out, re.M), out + err
     two.ok("%%distribute -n 1\n1")
-    said = refused(one.run("%%distribute\nx"), "ranks 0-1 stay parked, with their variables", "--fresh")
-    assert re.search(r"GPU [01] \(.*\) is held by ", said), said
+    said = one.run("%%distribute --wait 2s\nx").assert_error("RankNotStarted").error["evalue"]
+    assert "ranks 0-1 stay parked, with their variables" in said and re.search(r"waited for 2 s, and GPU [01] \(.*\) is held by ", said), said
     assert one.ok("y = 5\ny").value == "5" and cards.states() == [AWAY, AWAY], "a cell at home needs no ranks"
     two.ok("%ranks stop")
     cell = one.ok("%%distribute --gather\nx, os.getpid()")
@@ -97,17 +97,51 @@ def test_what_the_error_names_helps(book, cards):
     for how in ("--no-gpu", "--share"):
         park(one, cards)
         two.ok("%%distribute -n 1\n1")
-        refused(one.run("%%distribute\nx"), "With --fresh and one of --no-gpu, --share and --wait it ends them and starts new ranks")
+        said = one.run("%%distribute --wait 1s\nx").assert_error("RankNotStarted").error["evalue"]
+        assert "With --fresh and one of --no-gpu, --share and --wait it ends them and starts new ranks" in said, said
         assert values(one.ok("%%%%distribute --fresh %s --gather\nglobals().get('x')" % how)) == [None, None]
         one.ok("%ranks stop")
         two.ok("%ranks stop")
     park(one, cards)
     two.ok("%%distribute -n 1\n1")
-    refused(one.run("%%distribute --wait 5min\nx"), "--wait is for GPUs of new ranks only")
     cell = one.start("%%distribute --fresh --wait 5min --gather\nglobals().get('x')")
     one.wait_shown(cell, "1st in the queue")
     two.ok("%ranks stop")
     assert values(one.wait(cell).assert_ok()) == [None, None]
+
+
+def test_a_cell_queues_for_the_gpus_of_its_parked_ranks(book, cards):
+    """Each GPU goes to who has waited for it for longest; nobody is kept off one that he could use."""
+    one, two, three = book(), book(CELLSPAN_GPU_IDLE_RELEASE="off"), book(CELLSPAN_GPU_IDLE_RELEASE="off")
+    park(one, cards)
+    two.ok("%%distribute -n 1\n1")
+    back = one.start("%%distribute --gather\nx")
+    one.wait_shown(back, "waits for 2 GPUs: 1st in the queue, for at most 24 h: its ranks are parked, and GPU 0 (")
+    refused(three.run("%%distribute -n 1\n1"), "0 free of 2", "who waits for it")
+    later = three.start("%%distribute -n 1 --wait 5min\n1")
+    three.wait_shown(later, "2nd in the queue")
+    two.ok("%ranks stop")
+    assert values(one.wait(back).assert_ok()) == [40, 41]
+    one.wait_shown(back, LINE)
+    three.wait(later).assert_ok()
+    three.ok("%ranks stop")
+    assert of_ranks(one) == [40, 41], "no place is left"
+
+
+def test_parked_ranks_come_back_behind_those_who_wait(book, cards):
+    one, two, three = book(), book(CELLSPAN_GPU_IDLE_RELEASE="off"), book(CELLSPAN_GPU_IDLE_RELEASE="off")
+    park(one, cards)
+    two.ok("%%distribute -n 1\n1")
+    first = three.start("%%distribute -n 2 --wait 5min\n1")
+    three.wait_shown(first, "waits for 2 GPUs: 1st in the queue")
+    back = one.start("%%distribute --gather\nx")
+    one.wait_shown(back, "waits for 2 GPUs: 2nd in the queue")
+    two.ok("%ranks stop")
+    three.wait(first).assert_ok()
+    one.control("interrupt_request")
+    one.wait(back).assert_error("KeyboardInterrupt")
+    three.ok("%ranks stop")
+    assert of_ranks(one) == [40, 41]
 
 
 def move(nb, cards):

@@ -50,7 +50,6 @@ worker_agent_libagent_a_SOURCES = \
 	worker/agent/stand_in.c \
 	worker/agent/private.h worker/agent/start.c \
 	worker/agent/blobs/blobs.h worker/agent/blobs/blobs.c \
-	worker/agent/blobs/memory_limit.c \
 	worker/agent/blobs/transfer_io.h worker/agent/blobs/transfer_io.c \
 	worker/agent/blobs/transfer_table.h worker/agent/blobs/transfer_table.c \
 	worker/agent/blobs/transfers.h worker/agent/blobs/transfers.c \
@@ -63,7 +62,6 @@ worker_agent_libagent_a_SOURCES = \
 	worker/agent/processes/env.h worker/agent/processes/env.c \
 	worker/agent/processes/guard.h worker/agent/processes/guard.c \
 	worker/agent/processes/nccl_status.c \
-	worker/agent/processes/oom.c \
 	worker/agent/processes/orders.h worker/agent/processes/orders.c \
 	worker/agent/processes/outbox.h worker/agent/processes/outbox.c \
 	worker/agent/processes/path_probe.h worker/agent/processes/path_probe.c \

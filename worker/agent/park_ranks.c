@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "protocol/span_fields.h"
 #include "worker/agent/agent.h"
-#include "worker/agent/blobs/transfer_io.h"
 #include "worker/agent/net/join.h"
 #include "worker/agent/processes/worker.h"
 
@@ -59,7 +58,6 @@ void park_ranks(struct agent *a, const struct span *m, struct slice workers)
     struct park_request *q = malloc(sizeof *q);
     struct gpu_worker *v = calloc(workers.n / 4 + 1, sizeof *v);
     char (*who)[24] = calloc(workers.n / 4 + 1, sizeof *who);
-    const char *of = "memory";
     struct worker *w;
     size_t n = 0;
 
@@ -73,15 +71,12 @@ void park_ranks(struct agent *a, const struct span *m, struct slice workers)
         free(q);
         fail(a, m);
     } else {
-        const uint64_t room = how & PARK_BACK ? 0 : memory_limit_parking(&of);
-        const char *limit = strcmp(of, "memory") == 0 ? "this machine" : of;
-
         *q = (struct park_request){ a, m->cell, how };
         log_info("gpu", "%zu ranks %s", n, how & PARK_BACK ? "come back" : "leave their GPUs");
         if (how & PARK_BACK)
-            gpu_return(a->gpus, v, n, answer, q);
+            gpu_return(a->gpus, v, n, how & PARK_WAIT, answer, q);
         else
-            gpu_park(a->gpus, v, n, how & PARK_NCCL, room, limit, answer, q);
+            gpu_park(a->gpus, v, n, how & PARK_NCCL, answer, q);
     }
     free(v);
     free(who);

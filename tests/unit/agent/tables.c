@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "base/memory_limit.h"
 #include "base/clock.h"
 #include "base/process.h"
 #include "protocol/span.h"

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include "base/memory_limit.h"
 #include "base/process.h"
 #include "tests/unit/tap.h"
 #include "worker/agent/processes/death_cause.h"
@@ -113,11 +114,11 @@ static void counters_are_read(void)
                           0),
            12, "oom_kill is its own line");
     is_int(file_number_of(slice_text("oom 3\n"), "oom_kill", 0), 0, "no line is 0");
-    ok(slice_is(oom_cgroup(slice_text("4:memory:/a/b\n1:cpu:/\n0::/\n"), &v2), "/a/b") && !v2,
+    ok(slice_is(memory_cgroup(slice_text("4:memory:/a/b\n1:cpu:/\n0::/\n"), &v2), "/a/b") && !v2,
        "the memory cgroup of v1");
-    ok(slice_is(oom_cgroup(slice_text("0::/user.slice\n"), &v2), "/user.slice") && v2,
+    ok(slice_is(memory_cgroup(slice_text("0::/user.slice\n"), &v2), "/user.slice") && v2,
        "the cgroup of v2");
-    ok(oom_cgroup(slice_text("nonsense"), &v2).n == 0, "nonsense is none");
+    ok(memory_cgroup(slice_text("nonsense"), &v2).n == 0, "nonsense is none");
 }
 
 /* 20,000 pairs: a search through all for each would be 1,600 million comparisons. */

@@ -9,6 +9,7 @@ check_PROGRAMS += \
 	tests/unit/gpu/driver.t \
 	tests/unit/gpu/lease.t \
 	tests/unit/gpu/quota.t \
+	tests/unit/gpu/headroom.t \
 	tests/unit/gpu/turn.t \
 	tests/unit/gpu/inherited_mask.t \
 	tests/unit/gpu/gpu_errors.t
@@ -35,6 +36,9 @@ tests_unit_gpu_turn_t_SOURCES = tests/unit/gpu/turn.c
 tests_unit_gpu_turn_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
 tests_unit_gpu_turn_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_gpu_turn_t_LDADD = $(GPU_TEST_LIBS)
+tests_unit_gpu_headroom_t_SOURCES = tests/unit/gpu/headroom.c
+tests_unit_gpu_headroom_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
+tests_unit_gpu_headroom_t_LDADD = $(GPU_TEST_LIBS)
 tests_unit_gpu_quota_t_SOURCES = tests/unit/gpu/quota.c
 tests_unit_gpu_quota_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
 tests_unit_gpu_quota_t_LDADD = $(GPU_TEST_LIBS)

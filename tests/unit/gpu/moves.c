@@ -7,13 +7,22 @@
 #include "base/settings.h"
 #include "tests/unit/gpu/stage.h"
 #include "worker/agent/gpu/gpu.h"
+#include "worker/agent/gpu/headroom.h"
 
 #define LIMIT_NS (60 * NS_PER_S)
 #define BOTH(s)  "\"workers\":[[2,\"" s "\"],[3,\"" s "\"]]"
 
 static struct loop *loop;
 static char said[4096];
+static bool waits; /* bring_back() does */
 static struct gpu_worker ranks[2] = { { 2, 0, "rank 0" }, { 3, 0, "rank 1" } };
+
+#define ALL (UINT64_C(1) << 50)
+static uint64_t all_memory(void *arg)
+{
+    (void)arg;
+    return ALL;
+}
 
 static void too_long(void *arg)
 {
@@ -46,14 +55,14 @@ static void await(void)
 static void park(struct gpu_allocations *d)
 {
     said[0] = '\0';
-    gpu_park(d, ranks, 2, false, UINT64_C(1) << 40, "this machine", take_text, NULL);
+    gpu_park(d, ranks, 2, false, take_text, NULL);
     await();
 }
 
 static void bring_back(struct gpu_allocations *d)
 {
     said[0] = '\0';
-    gpu_return(d, ranks, 2, take_text, NULL);
+    gpu_return(d, ranks, 2, waits, take_text, NULL);
     await();
 }
 
@@ -111,6 +120,93 @@ static void leases_go_and_come(void)
     gpu_close(one);
     ok(takes(two, 2, 2), "which end with them");
     gpu_close(two);
+}
+
+/* Parked workers wait for what they had. */
+static void they_wait_by_name(void)
+{
+    struct gpu_allocations *one = notebook(), *two = notebook(), *three = notebook();
+
+    ok(takes(one, 2, 2), "one notebook has both GPUs");
+    park(one);
+    ok(takes(two, 2, 1), "another one has GPU 0");
+    waits = true;
+    bring_back(one);
+    ok(strstr(said, BOTH("parked")) && strstr(said, "\"held\":true") &&
+           strstr(said, "\"queue\":{\"ahead\":0,\"why\":\"\",\"stuck\":\"\"}"),
+       "its workers are first in the queue: %s", said);
+    ok(!takes(three, 2, 1), "GPU 1 is kept for them, also from one that has not asked before");
+    waits = false;
+    gpu_wait(three, 1);
+    said[0] = '\0';
+    gpu_list(three, take_text, NULL);
+    await();
+    ok(strstr(said, ", who waits for it\"") && strstr(said, "\"ahead\":1"), "which is told: %s",
+       said);
+    gpu_release(two, 2);
+    bring_back(one);
+    ok(strstr(said, BOTH("running")), "they come back when both are free: %s", said);
+    gpu_wait(one, 0);
+    park(one);
+    gpu_list(three, take_text, NULL);
+    said[0] = '\0';
+    await();
+    bring_back(one);
+    ok(strstr(said, BOTH("parked")) && strstr(said, "\"held\":true") &&
+           strstr(said, " is kept for ") && strstr(said, ", who waits for it"),
+       "those who wait come first, also before parked ones that return: %s", said);
+    gpu_wait(three, 0);
+    bring_back(one);
+    ok(strstr(said, BOTH("running")), "when nobody waits, they return: %s", said);
+    gpu_close(three);
+    gpu_close(two);
+    gpu_close(one);
+}
+
+/* Another notebook's ranks are being parked, and take nearly all of the machine's memory. */
+static _Noreturn void park_meanwhile(void)
+{
+    struct headroom_others others;
+    struct headroom r;
+
+    stage_is_up(headroom_take(&r, ALL, all_memory, NULL, UINT64_MAX, &others) && r.fd >= 0);
+}
+
+/* It is asked to park, and waits. */
+static struct gpu_allocations *wait_for_memory(void)
+{
+    struct gpu_allocations *one = notebook();
+    struct err err = { "" };
+    struct watch *moment;
+
+    ok(takes(one, 2, 2), "a notebook has both GPUs");
+    said[0] = '\0';
+    gpu_park(one, ranks, 2, false, take_text, NULL);
+    moment = loop_timer(loop, 2 * NS_PER_S, 0, known, NULL, &err);
+    await();
+    is_text(said, "known", "it waits while others have reserved the memory");
+    watch_stop(moment);
+    said[0] = '\0';
+    return one;
+}
+
+static void others_that_park_come_first(void)
+{
+    pid_t other = stage_start("a.ipynb", 0, "park", NULL);
+    struct gpu_allocations *one = wait_for_memory();
+
+    stage_end(other);
+    await();
+    ok(strstr(said, BOTH("parked")) && strstr(said, "\"why\":null"), "and then parks: %s", said);
+    bring_back(one);
+    gpu_close(one);
+
+    other = stage_start("a.ipynb", 0, "park", NULL);
+    gpu_close(wait_for_memory());
+    ok(strstr(said, BOTH("running")) && strstr(said, "GiB are reserved for ranks that are being "
+                                                     "parked, of "),
+       "its end is an answer: %s", said);
+    stage_end(other);
 }
 
 static void failures(const struct stage *s)
@@ -204,11 +300,13 @@ static void what_ends_while_parked(void)
     gpu_close(one);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     struct err err = { "" };
     struct stage s;
 
+    if (argc > 1 && strcmp(argv[1], "park") == 0)
+        park_meanwhile();
     (void)signal(SIGPIPE, SIG_IGN);
     settings_open_log("moves.t");
     stage_open(&s);
@@ -219,6 +317,8 @@ int main(void)
                 pause();
     present(&s, "");
     leases_go_and_come();
+    they_wait_by_name();
+    others_that_park_come_first();
     failures(&s);
     a_driver_that_can_not_be_opened_again(&s);
     present(&s, "");

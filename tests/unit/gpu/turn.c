@@ -95,6 +95,29 @@ static void who_comes_first_is_served_first(int folder)
     turn_close(NULL);
 }
 
+/* What is free is kept for who can use it. */
+static void each_gets_what_will_do(int folder)
+{
+    struct gpu_turn *one = enter(folder, 1, &only_a), *two = enter(folder, 1, &both);
+    const bool a_is_free[] = { true, false }, b_is_free[] = { false, true },
+               all_are[] = { true, true };
+    struct turn_ahead ahead;
+    bool kept[2];
+
+    turn_keep_for(two, folder, &both, b_is_free, kept, &ahead);
+    ok(!kept[0] && !kept[1] && ahead.places == 1, "who waits for A by name keeps nobody off B");
+    turn_keep_for(two, folder, &both, all_are, kept, &ahead);
+    ok(kept[0] && !kept[1], "A is his");
+    turn_keep_for(NULL, folder, &both, a_is_free, kept, &ahead);
+    ok(kept[0] && !kept[1], "whoever asks");
+    turn_keep_for(NULL, folder, &both, all_are, kept, &ahead);
+    ok(kept[0] && kept[1], "and B is for the other one");
+    turn_close(one);
+    turn_keep_for(NULL, folder, &both, all_are, kept, &ahead);
+    ok(!kept[0] && kept[1], "to whom either would do");
+    turn_close(two);
+}
+
 /* One waits for what the other keeps. */
 static void nobody_waits_for_who_waits_for_him(int folder)
 {
@@ -387,6 +410,7 @@ int main(int argc, char **argv)
     folder = lease_folder(&err);
     ok(folder >= 0, "the folder is made: %s", err.text);
     who_comes_first_is_served_first(folder);
+    each_gets_what_will_do(folder);
     nobody_waits_for_who_waits_for_him(folder);
     a_dead_one_is_in_nobodys_way(folder, &s);
     a_removed_place_is_made_again(folder, &s);

@@ -291,6 +291,112 @@ static void a_notice_meanwhile(void)
     world_close(&w);
 }
 
+#define HELD(more)                                                                                 \
+    "{\"workers\":[[2,\"parked\"],[3,\"parked\"]],\"why\":\"GPU 0 is held by ann\"," more          \
+    "\"held\":true}"
+#define QUEUE(ahead) "\"queue\":{\"ahead\":" ahead ",\"why\":\"\",\"stuck\":\"\"},"
+
+/* The last message, which is a PARK: its flags. */
+static uint64_t how(struct world *w)
+{
+    struct span m;
+    struct err err;
+    uint64_t flags = 0;
+
+    if (span_decode(&m, w->sent.p, w->sent.n, &err) == 0 && m.kind == SPAN_PARK)
+        flags = m.v[F_PARK_HOW].u64;
+    span_release(&m);
+    return flags;
+}
+
+static void those_whose_gpus_are_held(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_gpus(&w, &clock, false);
+    park(&w);
+    cell(&w);
+    ok(how(&w) == (PARK_BACK | PARK_WAIT), "the agent gets in the queue if it must");
+    agent_says(&w, HELD(QUEUE("1")));
+    pass(&w, NS_PER_S / 4);
+    ok(w.nb->cells && logged(&w, "waits for 2 GPUs: 2nd in the queue, for at most 24 h: its ranks "
+                                 "are parked, and GPU 0 is held by ann"),
+       "a cell waits for the GPUs of its ranks, and says so");
+    buf_clear(&w.log);
+    for (unsigned quarter = 0; quarter < 2; quarter++)
+        pass(&w, NS_PER_S / 4);
+    ok(!times(&w, "send PARK"), "it does not ask at once");
+    pass(&w, NS_PER_S / 2);
+    ok(times(&w, "send PARK 2 3") == 1 && how(&w) == (PARK_BACK | PARK_WAIT), "but in a second");
+    for (unsigned minute = 0; minute < 30; minute++)
+        pass(&w, 60 * NS_PER_S);
+    ok(times(&w, "send PARK") == 1, "and not twice, while there is no answer");
+    asked = w.last.cell;
+    agent_says(&w, HELD(QUEUE("0")));
+    ok(!times(&w, "for at most"), "the line is not repeated");
+    pass(&w, 2 * NS_PER_S);
+    asked = w.last.cell;
+    agent_says(&w, BOTH("running"));
+    provide(&w);
+    ok(times(&w, "send RUN") == 2, "then it runs, with its variables");
+    all_done(&w, 2, 3);
+    pass(&w, 5 * NS_PER_S);
+    ok(!w.nb->cells && times(&w, "send PARK") == 2, "and nothing is left");
+    world_close(&w);
+
+    open_gpus(&w, &clock, false);
+    park(&w);
+    run(&w, "%%distribute --wait 5s\npass");
+    asked = w.last.cell;
+    agent_says(&w, HELD(QUEUE("0")));
+    pass(&w, NS_PER_S / 4);
+    ok(logged(&w, "1st in the queue, for at most 5 s: "), "with --wait it does so for that time");
+    for (unsigned second = 0; second < 5 && w.nb->cells; second++) {
+        pass(&w, NS_PER_S);
+        asked = w.last.cell;
+        agent_says(&w, HELD(QUEUE("0")));
+    }
+    ok(is_over(&w, "RankNotStarted") &&
+           logged(&w, "the cell has waited for 5 s, and GPU 0 is held by ann. So ranks 0-1 stay "
+                      "parked, with their variables: run the cell again later. With --fresh and "
+                      "one of --no-gpu, --share and --wait it ends them and starts new ranks") &&
+           times(&w, "send GPUS") == 1,
+       "then it says who holds the GPUs, and what to do, and leaves the queue");
+    world_close(&w);
+
+    open_gpus(&w, &clock, false);
+    park(&w);
+    cell(&w);
+    agent_says(&w, HELD(QUEUE("0")));
+    buf_clear(&w.log);
+    ask(&w, "interrupt_request", "{}");
+    ok(logged(&w, "the cell waited for parked ranks to come back") && !w.nb->cells &&
+           times(&w, "send GPUS") == 1,
+       "an interrupt leaves the queue, too");
+    pass(&w, 5 * NS_PER_S);
+    ok(!times(&w, "send PARK"), "and nobody asks any more");
+    cell(&w);
+    agent_says(&w, HELD(QUEUE("0")));
+    buf_clear(&w.log);
+    exited(&w, 2, EXITED_SIGNAL, SIGKILL);
+    exited(&w, 3, EXITED_SIGNAL, SIGKILL);
+    pass(&w, 2 * NS_PER_S);
+    settle(&w);
+    ok(times(&w, "send START") == 1 && !times(&w, "send PARK"),
+       "nobody waits for those that died meanwhile: others start");
+    world_close(&w);
+
+    open_gpus(&w, &clock, false);
+    park(&w);
+    cell(&w);
+    agent_says(&w, HELD("\"queue\":{\"ahead\":1,\"why\":\"\",\"stuck\":\"bob (pid 7)\"},"));
+    ok(is_over(&w, "UsageError") && logged(&w, "bob (pid 7), who comes first, waits for GPUs that "
+                                               "this notebook's other ranks keep"),
+       "one that would wait for ever is refused");
+    world_close(&w);
+}
+
 static void failed_returns(void)
 {
     struct clock clock;
@@ -299,21 +405,9 @@ static void failed_returns(void)
     open_gpus(&w, &clock, false);
     park(&w);
     cell(&w);
-    agent_says(&w, "{\"workers\":[[2,\"parked\"],[3,\"parked\"]],\"why\":\"GPU 0 is held by ann\","
-                   "\"held\":true}");
-    ok(is_over(&w, "UsageError") &&
-           logged(&w, "GPU 0 is held by ann. So ranks 0-1 stay parked, with their variables: run "
-                      "the cell again later. With --fresh and one of --no-gpu, --share and --wait "
-                      "it ends them and starts new ranks"),
-       "a cell says who holds the GPUs, and what to do");
-    buf_clear(&w.log);
-    run(&w, "%%distribute --wait 10min\npass");
-    provide(&w);
-    asked = w.last.cell;
-    agent_says(&w, "{\"workers\":[[2,\"parked\"],[3,\"parked\"]],\"why\":\"GPU 0 is held by ann\","
-                   "\"held\":true}");
-    ok(is_over(&w, "UsageError") && logged(&w, "(--wait is for GPUs of new ranks only)"),
-       "with --wait, too");
+    agent_says(&w, WHY("parked", "no room"));
+    ok(is_over(&w, "RuntimeError") && logged(&w, "no room. So ranks 0-1 stay parked"),
+       "what nobody holds is not waited for");
     buf_clear(&w.log);
     cell(&w);
     agent_says(&w, BOTH("running"));
@@ -354,6 +448,7 @@ int main(void)
     communicators();
     a_cell_meanwhile();
     a_notice_meanwhile();
+    those_whose_gpus_are_held();
     failed_returns();
     return plan_done();
 }

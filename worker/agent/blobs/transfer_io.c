@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/memory_limit.h"
 #include "base/descriptor.h"
 #include "base/log.h"
 #include "base/memory.h"

@@ -43,16 +43,4 @@ void transfer_io_resumed(struct transfer_io *t); /* the kernel has a new connect
 void transfer_io_peer(struct transfer_io *t, uint32_t node, struct slice msg);
 void transfer_io_unlinked(struct transfer_io *t, uint32_t node, const char *why);
 
-/* ---- memory_limit.c: how many bytes blobs may still take on this node ---- */
-/* A blob is a memory file (memfd). Its size is not limited by /dev/shm, but by the machine's memory
- * and by the limits of the agent's control groups. Too large a memory file does not make a write
- * fail: the out-of-memory killer ends a process instead. So the limit is checked before. */
-
-/* *why: names the limit for the user: "memory" or "the memory limit of its control group"; a
- * constant. UINT64_MAX: no limit is known. */
-uint64_t memory_limit_free(const char **why);
-/* The same for what ranks have on GPUs: a tenth of the machine's memory stays free, too, so that
- * others can work. */
-uint64_t memory_limit_parking(const char **why);
-
 #endif

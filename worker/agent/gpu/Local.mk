@@ -4,6 +4,7 @@ noinst_LIBRARIES += worker/agent/gpu/libgpu.a
 worker_agent_gpu_libgpu_a_CPPFLAGS = $(AM_CPPFLAGS) $(NVML_CPPFLAGS) $(CUDA_CPPFLAGS)
 worker_agent_gpu_libgpu_a_SOURCES = \
 	worker/agent/gpu/affinity.c \
+	worker/agent/gpu/claim.h worker/agent/gpu/claim.c \
 	worker/agent/gpu/checkpoint.h worker/agent/gpu/checkpoint.c \
 	worker/agent/gpu/cpu_use.c \
 	worker/agent/gpu/death_report.c \
@@ -20,6 +21,7 @@ worker_agent_gpu_libgpu_a_SOURCES = \
 	worker/agent/gpu/lease_holders.h worker/agent/gpu/lease_holders.c \
 	worker/agent/gpu/nvml.h worker/agent/gpu/nvml.c \
 	worker/agent/gpu/probe.h worker/agent/gpu/probe.c \
+	worker/agent/gpu/headroom.h worker/agent/gpu/headroom.c \
 	worker/agent/gpu/quota.c worker/agent/gpu/readings.c worker/agent/gpu/turn.h worker/agent/gpu/turn.c worker/agent/gpu/waiting.c \
 	worker/agent/gpu/assign.c \
 	worker/agent/gpu/moves.c \

@@ -27,6 +27,8 @@ void gpu_close(struct gpu_allocations *d)
     if (!d)
         return;
     probe_client_destroy(d->client);
+    while (d->unfinished)
+        d->unfinished->end(d->unfinished);
     while (d->allocations)
         gpu_release(d, d->allocations->worker);
     watch_stop(d->keeper);

@@ -32,6 +32,12 @@ struct allocation {
 
 struct gpu_turn;
 
+/* What waits, and is to end before the allocations are closed: end() takes it off the list. */
+struct unfinished {
+    struct unfinished *next;
+    void (*end)(struct unfinished *l);
+};
+
 struct gpu_allocations {
     struct loop *loop; /* borrowed */
     struct probe_client *client;
@@ -44,6 +50,7 @@ struct gpu_allocations {
     struct watch *renewer;          /* a timer while we have a place */
     uint64_t asked_ns;              /* when the kernel has asked last */
     unsigned wants;                 /* how many GPUs we wait for; 0: none */
+    struct unfinished *unfinished;  /* a list */
     unsigned quota;                 /* 0: none */
     char *quota_place;              /* owned: which file says so; NULL: the environment */
 };
@@ -77,6 +84,9 @@ struct kept_gpus {
 };
 /* The folder of the leases is open. */
 void waiting_kept(struct gpu_allocations *d, struct kept_gpus *out);
+/* Waits for these GPUs and no others from now on, as gpu_wait() does for any. {"ahead", "why",
+ * "stuck"} as the list of GPUs has them; NULL: memory is out. */
+json_t *waiting_for(struct gpu_allocations *d, const struct gpus *which);
 
 /* ---- quota.c ---- */
 /* {"may": how many GPUs this notebook may hold, "text": why no more}, or null if there is no quota.

@@ -222,11 +222,11 @@ static int fill_shared(struct gpu_allocations *d, struct allocation *s, unsigned
 
 /* *at: the first GPU that was not tried yet; one that an earlier worker didn't get is skipped. */
 static int fill_alone(struct gpu_allocations *d, struct allocation *s, unsigned each, size_t *at,
-                      struct err *err)
+                      const struct kept_gpus *kept, struct err *err)
 {
     while (s->n < each) {
-        if (*at >= d->gpus.n ||
-            (fits(&d->gpus.v[*at], each) && add(d, s, &d->gpus.v[*at], false, err) == LEASE_FAILED))
+        if (*at >= d->gpus.n || (!kept->at[*at] && fits(&d->gpus.v[*at], each) &&
+                                 add(d, s, &d->gpus.v[*at], false, err) == LEASE_FAILED))
             return -1;
         ++*at;
     }
@@ -235,18 +235,18 @@ static int fill_alone(struct gpu_allocations *d, struct allocation *s, unsigned 
 
 /* ---- too few ---- */
 
-static unsigned count_free(struct gpu_allocations *d)
+static unsigned count_free(struct gpu_allocations *d, const struct kept_gpus *kept)
 {
     struct lease_state state;
     unsigned n = 0;
 
     for (size_t i = 0; i < d->gpus.n; i++)
-        n += !allocations_uses(d, d->gpus.v[i].uuid) &&
+        n += !kept->at[i] && !allocations_uses(d, d->gpus.v[i].uuid) &&
              !lease_look(d->folder, d->gpus.v[i].uuid, false, &state);
     return n;
 }
 
-static int add_holders(struct gpu_allocations *d, struct buf *out)
+static int add_holders(struct gpu_allocations *d, const struct kept_gpus *kept, struct buf *out)
 {
     unsigned shown = 0;
 
@@ -255,27 +255,30 @@ static int add_holders(struct gpu_allocations *d, struct buf *out)
         const bool ours = allocations_uses(d, one->uuid) > 0;
         char holder[LEASE_HOLDER], label[GPU_LABEL];
 
-        if (!ours && !lease_holder(d->folder, one->uuid, false, holder))
+        if (!ours && !kept->at[i] && !lease_holder(d->folder, one->uuid, false, holder))
             continue;
         if (shown++ == HOLDERS_SHOWN)
             return buf_add_text(out, ", …");
         if (buf_addf(out, "%s%s by %s", shown > 1 ? ", " : "; held: ", gpu_label(one, label),
-                     ours ? "other ranks of this notebook" : holder) < 0)
+                     ours          ? "other ranks of this notebook"
+                     : kept->at[i] ? kept->who
+                                   : holder) < 0)
             return -1;
     }
     return 0;
 }
 
-static int too_few(struct gpu_allocations *d, size_t ranks, unsigned each, struct err *err)
+static int too_few(struct gpu_allocations *d, size_t ranks, unsigned each,
+                   const struct kept_gpus *kept, struct err *err)
 {
     const struct gpu_shortage s = { .ranks = (unsigned)ranks,
                                     .each = each,
                                     .all = (unsigned)d->gpus.n,
-                                    .free = d->gpus.n ? count_free(d) : 0,
+                                    .free = d->gpus.n ? count_free(d, kept) : 0,
                                     .why = d->gpus.why };
     struct buf text = BUF_INIT;
 
-    if (gpu_errors_add_shortage(&s, &text) < 0 || (d->gpus.n && add_holders(d, &text) < 0) ||
+    if (gpu_errors_add_shortage(&s, &text) < 0 || (d->gpus.n && add_holders(d, kept, &text) < 0) ||
         gpu_errors_add_remedies(&s, &text) < 0)
         (void)err_set(err, "out of memory while too few GPUs are free");
     else
@@ -302,10 +305,12 @@ static const struct gpu *unfit(const struct gpu_allocations *d, size_t wanted, u
 static int check(struct gpu_allocations *d, size_t ranks, unsigned each, bool share,
                  struct err *err)
 {
+    const struct kept_gpus none = { .n = 0 };
     const struct gpu *instance;
 
     if (each > d->gpus.n || (!share && each * ranks > d->gpus.n))
-        return d->gpus.n && allocations_folder(d, err) < 0 ? -1 : too_few(d, ranks, each, err);
+        return d->gpus.n && allocations_folder(d, err) < 0 ? -1
+                                                           : too_few(d, ranks, each, &none, err);
     if ((instance = unfit(d, share ? each : each * ranks, each)))
         return err_set(err,
                        "--gpus %u: a process can use one MIG instance (%s) at a time; use --gpus 1",
@@ -400,14 +405,14 @@ int gpu_take(struct gpu_allocations *d, const uint32_t *worker, size_t n, unsign
                        GPUS_MAX);
     if (check(d, n, each, share, err) < 0)
         return -1;
-    if (share)
-        waiting_kept(d, &kept);
+    waiting_kept(d, &kept); /* also of those who came after the kernel has asked */
     for (done = 0; done < n; done++) {
         struct allocation *s = allocation_create(d, worker[done], each, share, err);
 
         if (!s)
             goto fail;
-        if ((share ? fill_shared(d, s, each, &kept, err) : fill_alone(d, s, each, &at, err)) < 0) {
+        if ((share ? fill_shared(d, s, each, &kept, err)
+                   : fill_alone(d, s, each, &at, &kept, err)) < 0) {
             gpu_release(d, worker[done]);
             goto fail;
         }
@@ -423,5 +428,5 @@ int gpu_take(struct gpu_allocations *d, const uint32_t *worker, size_t n, unsign
 fail:
     while (done > 0)
         gpu_release(d, worker[--done]);
-    return err->text[0] ? -1 : too_few(d, n, each, err);
+    return err->text[0] ? -1 : too_few(d, n, each, &kept, err);
 }

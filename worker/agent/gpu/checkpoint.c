@@ -11,6 +11,7 @@
 #include "base/process.h"
 #include "base/settings.h"
 #include "worker/agent/gpu/driver.h"
+#include "worker/agent/gpu/headroom.h"
 
 #define LOCK_MS  10000u /* for all processes: their GPUs must end what they were given before */
 #define NCCL_MIN 610    /* the first driver that moves NCCL's communicators between processes */
@@ -42,6 +43,7 @@ struct movers {
     } *v;              /* owned */
     size_t n;
     char why[300]; /* why not all are where they should be; "": they are */
+    bool crowded;  /* only because of others that are leaving their GPUs just now */
 };
 
 void checkpoint_close(struct checkpoint_calls *calls)
@@ -318,8 +320,8 @@ static json_t *answer(const struct movers *m, const char *others, uint64_t bytes
             json_decref(states);
             states = NULL;
         }
-    return json_pack("{s:o, s:s?, s:I}", "states", states, "why", m->why[0] ? m->why : NULL,
-                     "bytes", (json_int_t)bytes);
+    return json_pack("{s:o, s:s?, s:I, s:b}", "states", states, "why", m->why[0] ? m->why : NULL,
+                     "bytes", (json_int_t)bytes, "crowded", m->crowded);
 }
 
 static bool may_begin(struct movers *m, const struct gpu_driver *d, bool nccl)
@@ -338,11 +340,43 @@ static bool may_begin(struct movers *m, const struct gpu_driver *d, bool nccl)
     return !m->why[0];
 }
 
-static bool has_room(struct movers *m, uint64_t need, uint64_t room, const char *of)
+/* No user can have more on the machine's GPUs. */
+static uint64_t most_memory(const struct gpu_driver *d)
 {
-    if (!m->why[0] && need > room)
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < d->gpus.n; i++)
+        bytes += d->gpus.v[i].memory;
+    return bytes ? bytes : UINT64_MAX;
+}
+
+static uint64_t measured(void *arg)
+{
+    struct parking *how = arg;
+
+    return how->room(how);
+}
+
+static bool has_room(struct movers *m, const struct gpu_driver *d, uint64_t need,
+                     struct parking *how, struct headroom *reserved)
+{
+    struct headroom_others others;
+    uint64_t room;
+
+    *reserved = (struct headroom){ .folder = -1, .fd = -1 };
+    if (m->why[0])
+        return false;
+    if (need > (room = measured(how)))
         snprintf(m->why, sizeof m->why, "they need %.1f GiB of memory, and %s has %.1f GiB left",
-                 (double)need / GIB, of, (double)room / GIB);
+                 (double)need / GIB, how->of, (double)room / GIB);
+    else if (!headroom_take(reserved, need, measured, how, most_memory(d), &others)) {
+        m->crowded = true;
+        snprintf(m->why, sizeof m->why,
+                 "they need %.1f GiB of memory, and of the %.1f GiB that %s has left, %.1f GiB are "
+                 "reserved for ranks that are being parked, of %s",
+                 (double)need / GIB, (double)room / GIB, how->of, (double)others.bytes / GIB,
+                 others.who);
+    }
     return !m->why[0];
 }
 
@@ -386,18 +420,20 @@ static void park(struct movers *m)
         bring_back(m);
 }
 
-json_t *checkpoint_park(struct gpu_driver *d, const json_t *workers, bool nccl, uint64_t room,
-                        const char *of, struct err *err)
+json_t *checkpoint_park(struct gpu_driver *d, const json_t *workers, struct parking *how,
+                        struct err *err)
 {
     struct gpu_processes all = GPU_PROCESSES_INIT;
+    struct headroom reserved;
     struct movers m;
     uint64_t need = 0;
     const int can = begin(&m, d, workers, &all, err);
 
-    if (can < 0 || (can && may_begin(&m, d, nccl) && measure(&m, d, &all, &need, err) < 0))
+    if (can < 0 || (can && may_begin(&m, d, how->nccl) && measure(&m, d, &all, &need, err) < 0))
         return end(&m, &all, NULL);
-    if (has_room(&m, need, room, of))
+    if (has_room(&m, d, need, how, &reserved))
         park(&m);
+    headroom_give_back(&reserved);
     return end(&m, &all, answer(&m, m.why[0] ? "running" : "parked", need));
 }
 

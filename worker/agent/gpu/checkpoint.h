@@ -40,12 +40,19 @@ struct checkpoint_calls {
     int (*unlock)(int pid, struct checkpoint_args *args);
 };
 
-/* {"states": [[worker, "parked" | "running" | "lost"]], "why": text or null, "bytes"}, after all
- * processes of the workers were moved away, or none. workers: as in probe.h. nccl: they have
- * communicators with each other. room: bytes that the host's memory has for them, by the limit
- * that `of` names. NULL: memory is out. */
-json_t *checkpoint_park(struct gpu_driver *d, const json_t *workers, bool nccl, uint64_t room,
-                        const char *of, struct err *err);
+struct parking {
+    bool nccl; /* they have communicators with each other */
+    /* How many bytes the host's memory has for them now; sets `of`. */
+    uint64_t (*room)(struct parking *how);
+    const char *of; /* by which limit */
+    uint64_t given; /* for tests: what `room` gives */
+};
+
+/* {"states": [[worker, "parked" | "running" | "lost"]], "why": text or null, "bytes", "crowded":
+ * the memory is reserved for others that are leaving now}, after all processes of the workers were
+ * moved away, or none. workers: as in probe.h. NULL: memory is out. */
+json_t *checkpoint_park(struct gpu_driver *d, const json_t *workers, struct parking *how,
+                        struct err *err);
 /* The same, after they are back; or all of them are away still, as the GPUs have no room. Whatever
  * their processes were in the midst of: each goes on from its own state. parked: it is known that
  * all of them are away. If it is not, and the driver can't be asked, they are lost: others may not

@@ -68,13 +68,16 @@ void gpu_hide_others(struct gpu_allocations *d, uint32_t worker);
 /* Moves what these workers have on their GPUs to the host's memory, and gives up the leases; or
  * takes the same leases again, and moves it back (checkpoint.h). f gets {"workers": [[worker,
  * "parked" | "running" | "lost"]], "why": text or null, "held": somebody else has a lease of
- * theirs, "bytes"}, within GPU_PARK_NS. nccl: they have communicators with each other. room: bytes
- * that the host's memory has for them, by the limit that `of` names. */
+ * theirs, or has waited for it for longer, "bytes", "queue": our place, as in the list of GPUs},
+ * within GPU_PARK_NS. nccl: they have communicators with each other. Memory of the host that others
+ * need who leave their GPUs at the same time is waited for, half a minute. wait: if it is held,
+ * gets in the queue for these GPUs, or stays there; it leaves when they are back, or as gpu_wait()
+ * says. */
 #define GPU_PARK_NS (600 * NS_PER_S)
 void gpu_park(struct gpu_allocations *d, const struct gpu_worker *worker, size_t n, bool nccl,
-              uint64_t room, const char *of, gpu_json_f f, void *arg);
-void gpu_return(struct gpu_allocations *d, const struct gpu_worker *worker, size_t n, gpu_json_f f,
-                void *arg);
+              gpu_json_f f, void *arg);
+void gpu_return(struct gpu_allocations *d, const struct gpu_worker *worker, size_t n, bool wait,
+                gpu_json_f f, void *arg);
 /* The values for the worker's environment, comma-separated and appended. mate: n workers in the
  * order of ranks, including this one. visible: CUDA_VISIBLE_DEVICES, the GPUs of all mates:
  * numbers, valid with CUDA_DEVICE_ORDER=PCI_BUS_ID, or UUIDs. own: which of these are its own,

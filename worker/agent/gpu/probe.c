@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/memory_limit.h"
 #include "base/process.h"
 
 /* Finds the GPUs if there is no list yet. The agent asks for the list first, but this process may
@@ -76,15 +77,31 @@ static json_t *answer_since(struct gpu_driver *d, unsigned worker, const json_t 
     return NULL;
 }
 
+static uint64_t room_given(struct parking *how)
+{
+    return how->given;
+}
+
+static uint64_t room_measured(struct parking *how)
+{
+    const uint64_t bytes = memory_limit_parking(&how->of);
+
+    if (strcmp(how->of, "memory") == 0)
+        how->of = "this machine";
+    return bytes;
+}
+
+/* Tests say the room. */
 static json_t *answer_park(struct gpu_driver *d, const json_t *ask, struct err *err)
 {
     const json_t *room = json_object_get(ask, "room");
     const char *of = json_string_value(json_object_get(ask, "of"));
+    struct parking how = { .nccl = json_is_true(json_object_get(ask, "nccl")),
+                           .room = json_is_integer(room) ? room_given : room_measured,
+                           .given = (uint64_t)json_integer_value(room),
+                           .of = of ? of : "this machine" };
 
-    return checkpoint_park(d, json_object_get(ask, "workers"),
-                           json_is_true(json_object_get(ask, "nccl")),
-                           json_is_integer(room) ? (uint64_t)json_integer_value(room) : UINT64_MAX,
-                           of ? of : "this machine", err);
+    return checkpoint_park(d, json_object_get(ask, "workers"), &how, err);
 }
 
 static json_t *answer(struct gpu_driver *d, const char *visible, const json_t *ask, struct err *err)

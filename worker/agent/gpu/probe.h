@@ -8,8 +8,8 @@
  * - {"ask": "mark", "worker": 5, "gpus": [uuid]}: {}
  * - {"ask": "since", "worker": 5, "gpus": [uuid], "workers": […]}:
  *   {"xids": […], "ecc": […], "gpus": […]}
- * - {"ask": "park", "workers": […], "nccl", "room", "of"}, {"ask": "return", "workers": […],
- *   "parked"}: {"states", "why", "bytes"}; see checkpoint.h
+ * - {"ask": "park", "workers": […], "nccl"}, {"ask": "return", "workers": […],
+ *   "parked"}: {"states", "why", "bytes", "crowded"}; see checkpoint.h
  *
  * workers: [{"worker", "pid", "who", "gpus": [uuid]}]. driver.h describes the lists in the answers.
  * The answer to a question that fails is {"error": text}. */

@@ -28,17 +28,16 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/process.h"
+#include "worker/agent/gpu/claim.h"
 #include "worker/agent/gpu/lease.h"
 
-#define BEGINS    "wait."
-#define NAME_SIZE 48u
+#define KIND      "wait"
 #define TEXT_MAX  (32u << 10) /* bytes of a file that are read: it may list GPUS_MAX GPUs */
 #define WANTS_MAX 65535u
-#define OLD_S     60 /* a file without a lock is removed by its user after so long */
 #define SILENT_S  10 /* a place whose agent has said nothing for so long does not count */
 
 struct place {
-    char name[NAME_SIZE];
+    char name[CLAIM_NAME];
     uid_t uid;
     ino_t file;
 };
@@ -51,58 +50,13 @@ struct places {
 
 struct gpu_turn {
     int fd, folder; /* our file; a copy of the folder's descriptor */
-    char name[NAME_SIZE];
+    char name[CLAIM_NAME];
     char *gpus; /* owned: a line for each GPU that will do */
     struct turn_needs needs;
     struct places ahead;
 };
 
-/* Since the machine's start. */
-static struct timespec since_start(void)
-{
-    struct timespec now = { 0 };
-
-#ifdef CLOCK_BOOTTIME
-    (void)clock_gettime(CLOCK_BOOTTIME, &now);
-#else
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-#endif
-    return now;
-}
-
 /* ---- files of others ---- */
-
-/* "wait.00000000012345678901.4711" */
-static bool is_name(const char *name)
-{
-    const size_t n = strlen(BEGINS), all = strlen(name);
-
-    return all < NAME_SIZE && all > n + 21 && strncmp(name, BEGINS, n) == 0 &&
-           strspn(name + n, "0123456789") == 20 && name[n + 20] == '.' &&
-           strspn(name + n + 21, "0123456789") == all - n - 21;
-}
-
-/* Opens the file of a place, if its owner holds it: only he can lock it for writing. -1: it counts
- * for nothing. */
-static int open_place(int folder, const char *name, struct stat *s)
-{
-    int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-
-    if (fd >= 0 && (fstat(fd, s) < 0 || !S_ISREG(s->st_mode) || s->st_mode & (S_IWGRP | S_IWOTH) ||
-                    !lease_is_locked(fd, true)))
-        fd_close(&fd);
-    return fd;
-}
-
-/* What is left of a killed agent of ours. A file that is just being made has no lock yet. */
-static void remove_old(int folder, const char *name)
-{
-    struct stat s;
-
-    if (fstatat(folder, name, &s, AT_SYMLINK_NOFOLLOW) == 0 && s.st_uid == geteuid() &&
-        S_ISREG(s.st_mode) && time(NULL) - s.st_mtime > OLD_S)
-        (void)unlinkat(folder, name, 0);
-}
 
 static int by_name(const void *a, const void *b)
 {
@@ -138,10 +92,10 @@ static int look_at_entry(struct places *all, int folder, const char *name)
 {
     struct place one;
     struct stat s;
-    int fd = open_place(folder, name, &s);
+    int fd = claim_open(folder, name, &s);
 
     if (fd < 0) {
-        remove_old(folder, name);
+        claim_remove_old(folder, name);
         return 0;
     }
     close(fd);
@@ -165,7 +119,7 @@ static int list_places(int folder, const char *but, struct places *all)
     if (dir)
         rewinddir(dir); /* the copy has the folder's position */
     while (rc == 0 && (entry = readdir(dir)) && !(all->cut = seen++ == TURN_SEEN_MAX))
-        if (is_name(entry->d_name) && !(but && strcmp(entry->d_name, but) == 0))
+        if (claim_is_name(KIND, entry->d_name) && !(but && strcmp(entry->d_name, but) == 0))
             rc = look_at_entry(all, folder, entry->d_name);
     if (dir)
         closedir(dir);
@@ -180,19 +134,10 @@ static int list_places(int folder, const char *but, struct places *all)
 
 static int make_file(struct gpu_turn *t)
 {
-    const mode_t mask = umask(0);
-    const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-    /* others can open it only once it is locked: they could lock it, too */
-    int fd = openat(t->folder, t->name, flags, 0600);
+    int fd = claim_make(t->folder, t->name);
 
-    (void)umask(mask);
     if (fd < 0)
         return -1;
-    if (lease_lock(fd, false) != 0 || fchmod(fd, 0644) < 0) {
-        (void)unlinkat(t->folder, t->name, 0);
-        fd_close(&fd);
-        return -1;
-    }
     fd_close(&t->fd);
     t->fd = fd;
     return 0;
@@ -211,7 +156,7 @@ static int write_file(struct gpu_turn *t, struct turn_needs needs)
     errno = ENOSPC; /* of a write that ends early */
     /* one write: a reader finds the old text or the new one */
     if (buf_addf(&text, "wants %-5u holds %-5u at %-12lld as %s\n%s", at_most(needs.wants),
-                 at_most(needs.holds), (long long)since_start().tv_sec, t->name, t->gpus) == 0 &&
+                 at_most(needs.holds), (long long)claim_clock().tv_sec, t->name, t->gpus) == 0 &&
         pwrite(t->fd, text.p, text.n, 0) == (ssize_t)text.n) {
         t->needs = needs;
         rc = 0;
@@ -223,23 +168,6 @@ static int write_file(struct gpu_turn *t, struct turn_needs needs)
 int turn_renew(struct gpu_turn *t)
 {
     return write_file(t, t->needs);
-}
-
-static bool is_there(const struct gpu_turn *t)
-{
-    struct stat ours, named;
-
-    return fstat(t->fd, &ours) == 0 &&
-           fstatat(t->folder, t->name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-           ours.st_ino == named.st_ino && ours.st_dev == named.st_dev;
-}
-
-static void name_turn(struct gpu_turn *t)
-{
-    const struct timespec now = since_start();
-
-    snprintf(t->name, sizeof t->name, BEGINS "%011lld%09ld.%ld", (long long)now.tv_sec, now.tv_nsec,
-             (long)getpid());
 }
 
 static char *uuid_lines(const struct gpus *gpus)
@@ -266,7 +194,7 @@ static int remember(struct gpu_turn *t, struct err *err)
     if (t->ahead.cut)
         return err_set(err,
                        "the folder of the leases has more than %u files, so who waits for GPUs is "
-                       "not known: remove the files whose names begin with " BEGINS,
+                       "not known: remove the files whose names begin with " KIND ".",
                        TURN_SEEN_MAX);
     for (size_t i = 0; i < t->ahead.n; i++) {
         same += t->ahead.of[i].uid == geteuid();
@@ -289,7 +217,7 @@ struct gpu_turn *turn_open(int folder, struct turn_needs needs, const struct gpu
         return err_null(err, "out of memory");
     t->fd = -1;
     t->folder = fcntl(folder, F_DUPFD_CLOEXEC, 3);
-    name_turn(t);
+    claim_name(KIND, t->name);
     if (t->folder < 0 || !(t->gpus = uuid_lines(gpus))) {
         (void)err_set(err, "out of memory");
     } else if (make_file(t) < 0 || write_file(t, needs) < 0) {
@@ -306,13 +234,13 @@ int turn_keep(struct gpu_turn *t, int folder, struct turn_needs needs, struct er
 {
     int own;
 
-    if (!is_there(t)) {
+    if (!claim_is_there(t->folder, t->name, t->fd)) {
         if ((own = fcntl(folder, F_DUPFD_CLOEXEC, 3)) < 0)
             return err_set(err, "%s", strerror(errno));
         fd_close(&t->folder);
         t->folder = own;
         if (make_file(t) < 0) { /* somebody has put another one there */
-            name_turn(t);
+            claim_name(KIND, t->name);
             if (make_file(t) < 0)
                 return err_set(err, "%s", strerror(errno));
         }
@@ -324,7 +252,7 @@ void turn_close(struct gpu_turn *t)
 {
     if (!t)
         return;
-    if (t->fd >= 0 && is_there(t))
+    if (t->fd >= 0 && claim_is_there(t->folder, t->name, t->fd))
         (void)unlinkat(t->folder, t->name, 0);
     fd_close(&t->fd);
     fd_close(&t->folder);
@@ -335,24 +263,43 @@ void turn_close(struct gpu_turn *t)
 
 /* ---- who comes first ---- */
 
-/* How many of them does it name, each in a line of its own? */
-static unsigned count_named(const char *text, const struct gpus *gpus)
+/* Each that will do has a line of its own. */
+static bool names(const char *text, const struct gpu *one)
 {
     char line[GPU_TEXT + 3];
+
+    snprintf(line, sizeof line, "\n%s\n", one->uuid);
+    return strstr(text, line) != NULL;
+}
+
+static unsigned count_named(const char *text, const struct gpus *gpus)
+{
     unsigned n = 0;
 
-    for (size_t i = 0; i < gpus->n; i++) {
-        snprintf(line, sizeof line, "\n%s\n", gpus->v[i].uuid);
-        n += strstr(text, line) != NULL;
-    }
+    for (size_t i = 0; i < gpus->n; i++)
+        n += names(text, &gpus->v[i]);
     return n;
+}
+
+/* false: none is free of those that will do. */
+static bool keep_for(const char *text, unsigned wants, const struct gpus *gpus, const bool *is_free,
+                     bool *kept)
+{
+    unsigned left = wants;
+
+    for (size_t i = gpus->n; left && i-- > 0;)
+        if (is_free[i] && !kept[i] && names(text, &gpus->v[i])) {
+            kept[i] = true;
+            left--;
+        }
+    return left < wants;
 }
 
 /* When it came, as its name says; but not before its process was started. */
 static time_t came(const char *name, long pid)
 {
-    const time_t up = since_start().tv_sec, now = time(NULL);
-    const long long at = strtoll(name + strlen(BEGINS), NULL, 10) / 1000000000;
+    const time_t up = claim_clock().tv_sec, now = time(NULL);
+    const long long at = strtoll(name + sizeof KIND, NULL, 10) / 1000000000;
     const time_t ago = at < up ? up - (time_t)at : 0;
     uint64_t age_ns = 0;
 
@@ -383,8 +330,8 @@ static void say_who(const struct place *one, char out[static TURN_WHO])
 static bool read_needs(const char *text, const struct place *one, const struct gpus *gpus,
                        struct turn_needs *out)
 {
-    const long long now = since_start().tv_sec;
-    char name[NAME_SIZE];
+    const long long now = claim_clock().tv_sec;
+    char name[CLAIM_NAME];
     unsigned named;
     long long at;
 
@@ -405,7 +352,7 @@ static bool read_place(int folder, const struct place *one, const struct gpus *g
                        struct turn_needs *needs)
 {
     struct stat s;
-    int fd = open_place(folder, one->name, &s);
+    int fd = claim_open(folder, one->name, &s);
     ssize_t n;
 
     *needs = (struct turn_needs){ 0, 0 };
@@ -445,12 +392,21 @@ static void find_stuck(const struct gpu_turn *t, const struct turn_needs *needs,
 
 void turn_look(struct gpu_turn *t, int folder, const struct gpus *gpus, struct turn_ahead *out)
 {
+    turn_keep_for(t, folder, gpus, NULL, NULL, out);
+}
+
+void turn_keep_for(struct gpu_turn *t, int folder, const struct gpus *gpus, const bool *is_free,
+                   bool *kept_gpus, struct turn_ahead *out)
+{
     struct places all = { NULL, 0, false }, *from = t ? &t->ahead : &all;
     char *text = malloc(TEXT_MAX + 1);
     struct turn_needs *needs = NULL, one;
     size_t kept = 0;
+    bool some = false;
 
     *out = (struct turn_ahead){ .places = 0 };
+    for (size_t i = 0; is_free && i < gpus->n; i++)
+        kept_gpus[i] = false;
     if (!t && list_places(folder, NULL, &all) < 0)
         all.n = 0;
     if (text && (needs = calloc(from->n + 1, sizeof *needs))) {
@@ -459,6 +415,11 @@ void turn_look(struct gpu_turn *t, int folder, const struct gpus *gpus, struct t
                 continue;
             if (one.wants && !out->places++)
                 say_who(&from->of[i], out->who);
+            if (is_free && one.wants && keep_for(text, one.wants, gpus, is_free, kept_gpus) &&
+                !some) {
+                some = true;
+                say_who(&from->of[i], out->who);
+            }
             out->gpus = at_most(out->gpus + one.wants);
             needs[kept] = one;
             from->of[kept++] = from->of[i];
@@ -470,6 +431,8 @@ void turn_look(struct gpu_turn *t, int folder, const struct gpus *gpus, struct t
     if (all.cut) { /* all may be wanted by those that we have not seen */
         out->cut = true;
         out->gpus = WANTS_MAX;
+        for (size_t i = 0; is_free && i < gpus->n; i++)
+            kept_gpus[i] = is_free[i];
     }
     free(all.of);
     free(needs);

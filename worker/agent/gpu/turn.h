@@ -45,5 +45,9 @@ struct turn_ahead {
 
 /* What comes first. t NULL: we don't wait, and all who do come first. */
 void turn_look(struct gpu_turn *t, int folder, const struct gpus *gpus, struct turn_ahead *out);
+/* The same, and which of the GPUs that nobody holds are for those: kept[i] is gpus->v[i]. Each gets
+ * some of those that will do for him, the last ones. out->who is the first who gets one. */
+void turn_keep_for(struct gpu_turn *t, int folder, const struct gpus *gpus, const bool *is_free,
+                   bool *kept, struct turn_ahead *out);
 
 #endif

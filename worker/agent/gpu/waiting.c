@@ -46,11 +46,13 @@ static struct turn_needs needs(const struct gpu_allocations *d, const json_t *ro
     return (struct turn_needs){ .wants = kept_off ? 0 : d->wants, .holds = own };
 }
 
-static int take_place(struct gpu_allocations *d, const json_t *root, struct err *err)
+/* which: those that will do. */
+static int take_place(struct gpu_allocations *d, const struct gpus *which, const json_t *root,
+                      struct err *err)
 {
     if (d->turn)
         return turn_keep(d->turn, d->folder, needs(d, root), err);
-    d->turn = turn_open(d->folder, needs(d, root), &d->gpus, err);
+    d->turn = turn_open(d->folder, needs(d, root), which, err);
     if (d->turn && !d->renewer)
         d->renewer = loop_timer(d->loop, RENEW_NS, RENEW_NS, renew, d, err);
     return d->turn ? 0 : -1;
@@ -64,58 +66,76 @@ static void say_for_whom(const struct turn_ahead *ahead, char out[static WAITING
         snprintf(out, WAITING_WHO, "%s, who waits for it", ahead->who);
 }
 
+/* Of those that nobody holds. */
+static void find_kept(struct gpu_allocations *d, struct turn_ahead *ahead, struct kept_gpus *out)
+{
+    struct lease_state state;
+    bool is_free[GPUS_MAX];
+
+    for (size_t i = 0; i < d->gpus.n; i++)
+        is_free[i] = !allocations_uses(d, d->gpus.v[i].uuid) &&
+                     !lease_look(d->folder, d->gpus.v[i].uuid, false, &state);
+    turn_keep_for(d->turn, d->folder, &d->gpus, is_free, out->at, ahead);
+    say_for_whom(ahead, out->who);
+    out->n = 0;
+    for (size_t i = 0; i < d->gpus.n; i++)
+        out->n += out->at[i];
+}
+
 void waiting_kept(struct gpu_allocations *d, struct kept_gpus *out)
 {
     struct turn_ahead ahead;
-    struct lease_state state;
 
-    turn_look(d->turn, d->folder, &d->gpus, &ahead);
-    say_for_whom(&ahead, out->who);
-    out->n = 0;
-    for (size_t i = d->gpus.n; i-- > 0;) {
-        out->at[i] = out->n < ahead.gpus && !allocations_uses(d, d->gpus.v[i].uuid) &&
-                     !lease_look(d->folder, d->gpus.v[i].uuid, false, &state);
-        out->n += out->at[i];
-    }
+    find_kept(d, &ahead, out);
 }
 
-/* The last of those that nobody holds. */
-static int promise(const struct gpu_allocations *d, json_t *gpus, const struct turn_ahead *ahead)
+static int promise(const struct gpu_allocations *d, json_t *gpus, const struct kept_gpus *kept)
 {
-    char text[WAITING_WHO];
-    unsigned left = ahead->gpus;
-
-    say_for_whom(ahead, text);
-    for (size_t i = json_array_size(gpus); left && i-- > 0;) {
+    for (size_t i = 0; i < json_array_size(gpus) && i < d->gpus.n; i++) {
         json_t *one = json_array_get(gpus, i);
 
-        if (!json_is_null(json_object_get(one, "leased_by")) ||
-            allocations_uses(d, d->gpus.v[i].uuid))
-            continue;
-        if (json_object_set_new(one, "leased_by", json_string(text)) < 0)
+        if (kept->at[i] && json_is_null(json_object_get(one, "leased_by")) &&
+            json_object_set_new(one, "leased_by", json_string(kept->who)) < 0)
             return -1;
-        left--;
     }
     return 0;
+}
+
+/* why: we have no place; or "". */
+static json_t *queue(const struct turn_ahead *ahead, const char *why)
+{
+    return json_pack("{s:i, s:s, s:s}", "ahead", (int)ahead->places, "why", why, "stuck",
+                     ahead->stuck ? ahead->who : "");
 }
 
 int waiting_add(struct gpu_allocations *d, json_t *root)
 {
     struct turn_ahead ahead = { .places = 0 };
+    struct kept_gpus kept = { .n = 0 };
     struct err err = { "" };
 
     if (!d->gpus.n)
         return 0;
     if (allocations_folder(d, &err) >= 0) {
-        if (d->wants && take_place(d, root, &err) < 0)
+        if (d->wants && take_place(d, &d->gpus, root, &err) < 0)
             log_warn("gpu", "%s", err.text);
-        turn_look(d->turn, d->folder, &d->gpus, &ahead);
+        find_kept(d, &ahead, &kept);
     }
-    if (promise(d, json_object_get(root, "gpus"), &ahead) < 0)
+    if (promise(d, json_object_get(root, "gpus"), &kept) < 0)
         return -1;
     return json_object_set_new(root, "queue",
-                               d->wants ? json_pack("{s:i, s:s, s:s}", "ahead", (int)ahead.places,
-                                                    "why", d->turn ? "" : err.text, "stuck",
-                                                    ahead.stuck ? ahead.who : "")
-                                        : json_null());
+                               d->wants ? queue(&ahead, d->turn ? "" : err.text) : json_null());
+}
+
+json_t *waiting_for(struct gpu_allocations *d, const struct gpus *which)
+{
+    json_t *root = json_pack("{s:o}", "quota", quota_json(d));
+    struct turn_ahead ahead = { .places = 0 };
+    struct err err = { "" };
+
+    gpu_wait(d, (unsigned)which->n);
+    if (allocations_folder(d, &err) >= 0 && take_place(d, which, root, &err) == 0)
+        turn_look(d->turn, d->folder, &d->gpus, &ahead);
+    json_decref(root);
+    return queue(&ahead, err.text);
 }

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "base/buf.h"
+#include "base/memory_limit.h"
 #include "base/slice.h"
 #include "protocol/span_flags.h"
 
@@ -19,8 +20,6 @@ struct death {
 };
 
 #define DEATH_UNKNOWN { false, EXITED_UNKNOWN, 0 }
-
-enum oom_killer { OOM_NONE, OOM_CGROUP, OOM_SYSTEM };
 
 struct death_cause {
     /* NULL: the worker itself; else the process that was to make it: "the process that ranks are
@@ -53,25 +52,5 @@ struct strays {
 
 void strays_add(struct strays *s, pid_t pid, const struct death *d);
 const struct death *strays_find(const struct strays *s, pid_t pid); /* NULL: not among them */
-
-/* ---- oom.c ---- */
-/* Has an out-of-memory killer been active? Reads the counters of the cgroup (v2 and v1) and of the
- * whole system. */
-
-#define OOM_PATH_MAX 4096
-
-struct oom {
-    char cgroup[OOM_PATH_MAX]; /* the file with the cgroup's counter; "": there is none */
-    uint64_t cgroup_kills;
-    uint64_t system_kills;
-};
-
-void oom_init(struct oom *o); /* finds the counters and reads them */
-enum oom_killer
-oom_check(struct oom *o); /* which of the two killed a process since the last call */
-
-/* The path of the memory cgroup in the text of /proc/self/cgroup; empty: there is none. *v2: is it
- * version 2? Pure. */
-struct slice oom_cgroup(struct slice text, bool *v2);
 
 #endif
