@@ -19,6 +19,22 @@ struct spec_start {
     char *program, *python;
 };
 
+/* What Jupyter makes of a word of the kernelspec in this file; owned by the caller. */
+static char *placed(const char *word, const char *file)
+{
+    static const char folder[] = "{resource_dir}";
+    const size_t n = sizeof folder - 1;
+    struct buf path = BUF_INIT;
+
+    if (strncmp(word, folder, n) != 0)
+        return strdup(word);
+    if (buf_addf(&path, "%.*s%s", (int)(path_name(file) - file - 1), file, word + n) < 0) {
+        buf_release(&path);
+        return NULL;
+    }
+    return buf_take(&path);
+}
+
 static struct spec_start start_of(const char *file)
 {
     json_t *spec = json_load_file(file, 0, NULL), *argv = json_object_get(spec, "argv");
@@ -32,8 +48,8 @@ static struct spec_start start_of(const char *file)
             python = json_string_value(json_array_get(argv, i + 1));
     }
     if (program && strcmp(path_name(program), "cellspan-kernel") == 0) {
-        s.program = strdup(program);
-        s.python = python ? strdup(python) : NULL;
+        s.program = placed(program, file);
+        s.python = python ? placed(python, file) : NULL;
     }
     json_decref(spec);
     return s;
@@ -126,9 +142,9 @@ void doctor_jupyter(struct doctor *d)
     if (path.program)
         finding_say(d, FINE, "Jupyter", NULL, "%s", path.program);
     else
-        finding_say(d, NOTE, "Jupyter",
-                    "activate its environment, so that its folders can be asked for",
-                    "there is no jupyter on PATH: the usual folders are looked into");
+        finding_say(
+            d, NOTE, "Jupyter", "activate its environment, so that its folders can be asked for",
+            "there is no jupyter on PATH and none beside cellspan: the usual folders are looked into");
     for (unsigned i = 0; i < path.n; i++)
         n += check_folder(d, &path, path.dir[i]);
     if (!n)

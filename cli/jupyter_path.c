@@ -103,6 +103,8 @@ int jupyter_path_find(struct jupyter_path *p, const char *prefix, struct err *er
     int rc = 0;
 
     *p = (struct jupyter_path){ .program = runtime_on_path("jupyter") };
+    if (!p->program)
+        p->program = runtime_near("jupyter");
     if (p->program && (rc = ask(p)) == 0) {
         free(p->program);
         p->program = NULL;

@@ -12,12 +12,12 @@
 struct jupyter_path {
     char *dir[JUPYTER_DIRS_MAX]; /* owned: data folders, the first one wins */
     unsigned n;
-    char *program; /* owned: the `jupyter` that was asked; NULL: none is on PATH */
+    char *program; /* owned: the `jupyter` that was asked; NULL: none has answered */
 };
 
-/* Asks the `jupyter` on PATH for its data folders. Without one they are those of jupyter_core's
- * documentation: $JUPYTER_PATH, the user's, those of `prefix` (may be NULL), /usr/local, /usr.
- * -1: memory is out. */
+/* Asks the `jupyter` on PATH for its data folders, else the one beside this program: an environment
+ * need not be activated. Without one they are those of jupyter_core's documentation: $JUPYTER_PATH,
+ * the user's, those of `prefix` (may be NULL), /usr/local, /usr. -1: memory is out. */
 MUST_USE int jupyter_path_find(struct jupyter_path *p, const char *prefix, struct err *err);
 void jupyter_path_release(struct jupyter_path *p);
 /* Does Jupyter look into this data folder? */

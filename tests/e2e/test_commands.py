@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -241,6 +242,32 @@ def test_doctor_finds_nothing_where_all_is_well_and_names_what_is_wrong(cellspan
 def test_doctor_says_where_there_is_no_kernelspec(cellspan):
     code, out, err = cellspan("doctor", "--python", "/bin/ls", PATH="/usr/bin:/bin")
     assert code == 1 and "Jupyter finds no kernel of cellspan's" in out and "-> cellspan install" in out, out
+
+
+def test_doctor_reads_a_kernelspec_as_jupyter_does(cellspan, tmp_path):
+    """What make and pip install names its program from its own folder."""
+    made = pathlib.Path(cellspan.program).resolve().parents[1] / "share" / "jupyter"
+    assert "{resource_dir}" in (made / "kernels" / "cellspan" / "kernel.json").read_text()
+    shutil.copytree(made / "kernels", tmp_path / "jupyter" / "kernels")
+    assert str(made) in findings(cellspan("doctor", JUPYTER_PATH=str(made)), "ok")["kernelspec"]
+    bad = findings(cellspan("doctor", JUPYTER_PATH=str(tmp_path / "jupyter")), "bad")["kernelspec"]
+    assert "starts %s/jupyter/kernels/cellspan/../" % tmp_path in bad and "which is not there" in bad, bad
+
+
+def test_the_jupyter_beside_cellspan_is_asked_where_none_is_on_path(cellspan, tmp_path):
+    """An environment need not be activated. Its Jupyter may take its own kernel before the user's."""
+    made, data = pathlib.Path(cellspan.program).resolve(), tmp_path / "env" / "share" / "jupyter"
+    shutil.copytree(made.parents[1] / "share" / "jupyter" / "kernels", data / "kernels")
+    (tmp_path / "env" / "bin").mkdir()
+    shutil.copy(made, tmp_path / "env" / "bin" / "cellspan")
+    jupyter = tmp_path / "env" / "bin" / "jupyter"
+    jupyter.write_text("#!/bin/sh\necho '%s'\n" % json.dumps({"data": [str(data), str(cellspan.home / ".local/share/jupyter")]}))
+    jupyter.chmod(0o755)
+    done = subprocess.run(
+        [jupyter.with_name("cellspan"), "install", "--python", sys.executable], capture_output=True, text=True,
+        env=dict(cellspan.env, PATH="/usr/bin:/bin", CELLSPAN_LIBEXECDIR=str(made.parent)),
+    )
+    assert done.returncode == 0 and "but %s takes another kernel of that name first: %s/" % (jupyter, data) in done.stderr, done
 
 
 def test_doctor_on_a_full_disk_says_so(cellspan, tmp_path):
