@@ -64,13 +64,18 @@ static void tell_settings(struct cell *c)
     }
 }
 
-static void parse(struct cell *c, struct slice line)
+/* why: the error for which home has left the line as it is, or "". It is said where {} or $ are
+ * refused. */
+static void parse(struct cell *c, struct slice line, const char *why)
 {
     struct err err = { "" };
 
     if (!c->planned &&
         plan_parse(slice_of(c->from.text, c->from.text_size), line, &c->plan, &err) < 0) {
-        cell_fail(c, "UsageError", "%s", err.text);
+        const bool left = *why && strpbrk(err.text, "{$");
+
+        cell_fail(c, "UsageError", "%s%s%s", err.text,
+                  left ? "; nothing in {} and after $ was replaced: " : "", left ? why : "");
         return;
     }
     c->planned = true;
@@ -108,7 +113,7 @@ void expand_as_it_is(struct cell *c)
     struct slice line = { NULL, 0 };
 
     if (plan_peek(slice_of(c->from.text, c->from.text_size), &line) == 1)
-        parse(c, line);
+        parse(c, line, "");
 }
 
 static void expand_begin(struct cell *c)
@@ -121,7 +126,7 @@ static void expand_begin(struct cell *c)
         c->from.wants_line = cell_ask_home(c, "cellspan_expand",
                                            json_pack("{s:s%}", "text", line.p, line.n), 0) == 0;
     else
-        parse(c, line);
+        parse(c, line, "");
 }
 
 static void expand_reply(struct cell *c, const struct span *reply, const json_t *content)
@@ -129,7 +134,7 @@ static void expand_reply(struct cell *c, const struct span *reply, const json_t 
     (void)reply;
     c->from.wants_line = false;
     if (json_is_string(json_object_get(content, "text")))
-        parse(c, text_slice(content, "text"));
+        parse(c, text_slice(content, "text"), text_field(content, "why"));
     else
         cell_fail_in_words(c, text_field(content, "ename"), "", text_slice(content, "evalue"));
 }

@@ -47,6 +47,23 @@ def test_options_are_expanded_by_home(nb):
         assert nb.ok(line + "\n1").value == "[1, 1]"
 
 
+def test_an_error_about_an_option_names_what_could_not_be_expanded(nb):
+    """One name that fails leaves the whole line as it is, also where it stands elsewhere."""
+    nb.ok("count = 2")
+    for line, why in (
+        ("%%distribute -n {countt}\n1", "NameError: name 'countt' is not defined. Did you mean: 'count'?"),
+        ("%%distribute -n $count --env HERE={1/0}\n1", "ZeroDivisionError: division by zero"),
+        ("%ranks logs -r {nosuch}", "NameError: name 'nosuch' is not defined"),
+    ):
+        cell = nb.run(line)
+        cell.assert_error("UsageError")
+        text = cell.error["evalue"]
+        assert text.endswith("; nothing in {} and after $ was replaced: " + why), text
+    cell = nb.run("%%distribute --nosuch --env A={nosuch}\n1")
+    cell.assert_error("UsageError")
+    assert "replaced" not in cell.error["evalue"]
+
+
 def test_growth_keeps_the_living_ranks_variables(fresh):
     notebook = fresh()
     two = notebook.rank_pids(2)

@@ -323,9 +323,15 @@ def test_history_is_in_the_file_that_ipython_reads(home):
 
 
 def test_names_in_a_magics_line_are_expanded_as_ipython_does(home):
-    home.run("n = 4; d = {'k': 'v'}")
+    home.run("n = 4; count = 3; d = {'k': 'v'}")
     assert home.ask("cellspan_expand", text="-n {n} --log $n {d['k']}")["text"] == "-n 4 --log 4 v"
-    assert home.ask("cellspan_expand", text="{nosuch} $nosuch")["text"] == "{nosuch} $nosuch"
+    for text, why in (
+        ("{nosuch} $n", "NameError: name 'nosuch' is not defined"),
+        ("-n {countt}", "NameError: name 'countt' is not defined. Did you mean: 'count'?"),
+        ("{1/0}", "ZeroDivisionError: division by zero"),
+    ):
+        reply = home.ask("cellspan_expand", text=text)
+        assert (reply["text"], reply["why"]) == (text, why)
 
 
 # ---- comms

@@ -7,6 +7,7 @@ import inspect as _inspect
 import re
 
 from .. import _link
+from .._base.errors import in_words, undefined
 
 
 def _places(magic):
@@ -173,15 +174,16 @@ def _number(value, otherwise):
 
 
 def expand(shell, content):
-    """cellspan_expand: expands `{name}` and `$name` in a magic's line from the user's names; unknown ones stay unchanged."""
+    """cellspan_expand: expands `{name}` and `$name` in a magic's line from the user's names. After an error the whole line stays
+    as it is, as in IPython."""
     from IPython.utils.text import DollarFormatter
 
     text = content.get("text", "")
     try:
-        text = DollarFormatter().vformat(text, args=[], kwargs=shell.user_ns)
-    except Exception:  # noqa: BLE001 - the braces may contain any expression; on an error IPython leaves the line unchanged
-        pass
-    return {"status": "ok", "text": text}
+        return {"status": "ok", "text": DollarFormatter().vformat(text, args=[], kwargs=shell.user_ns)}
+    except Exception as error:  # noqa: BLE001 - the braces may contain any expression
+        name = getattr(error, "name", None) if type(error) is NameError else None
+        return {"status": "ok", "text": text, "why": in_words(undefined(name, shell.user_ns) if name else error)[:300]}
 
 
 SERVED = {
