@@ -290,6 +290,24 @@ static void traps_are_avoided(const struct stage *s, int folder)
     }
 }
 
+/* Linux lets any user do that to a file that he may write to. */
+static void a_second_name_changes_nothing(int folder)
+{
+    char holder[LEASE_HOLDER];
+    struct lease_state state;
+    int fd, second;
+
+    ok(take(folder, false, &fd) == LEASE_TAKEN && linkat(folder, UUID, folder, "second", 0) == 0,
+       "the file of a lease has a second name");
+    ok(lease_look(folder, UUID, false, &state) && lease_holder(folder, UUID, false, holder) &&
+           take(folder, false, &second) == LEASE_HELD,
+       "the lease is seen, and keeps others away: %s", holder);
+    lease_release(&fd);
+    ok(take(folder, false, &fd) == LEASE_TAKEN, "afterwards somebody else can have it");
+    lease_release(&fd);
+    (void)unlinkat(folder, "second", 0);
+}
+
 static enum lease_result keep(int folder, bool share, int *fd, struct err *err)
 {
     err->text[0] = '\0';
@@ -433,6 +451,7 @@ int main(int argc, char **argv)
     plants_hide_nobody(folder);
     sharing_must_be_asked_for(folder);
     traps_are_avoided(&s, folder);
+    a_second_name_changes_nothing(folder);
     removed_files_are_replaced(folder);
     who_shares_gets_a_lock_later(folder);
     who_keeps_the_file_holds_it(folder);

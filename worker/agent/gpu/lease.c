@@ -187,12 +187,14 @@ static bool is_kept(int why)
     return why == EAGAIN || why == EWOULDBLOCK;
 }
 
-/* Is it a regular file without a second name? Otherwise we might overwrite a file of somebody's. */
+/* Is it a regular file without a second name? Otherwise we might overwrite a file of somebody's.
+ * But any user may give a second name to what all may write to, as they may to a lease's file. What
+ * is in such a file, anybody can overwrite without us. */
 static bool is_plain(int fd)
 {
     struct stat s;
 
-    return fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && s.st_nlink <= 1;
+    return fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && (s.st_nlink <= 1 || s.st_mode & S_IWOTH);
 }
 
 /* Does the name still lead to this file? A lock on a removed file has no effect on others. */
