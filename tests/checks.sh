@@ -56,10 +56,13 @@ tools() {
     need configure make_configure
 }
 
-# prepare BUILD…: what must be there before tests run. BUILD is the command that builds.
+# prepare: what must be there before tests run. Of two commands that begin at the same time, one makes it.
 prepare() {
+    exec {preparing}>"$made/.preparing"
+    ! command -v flock >/dev/null || flock "$preparing"
     need environment make_venv "$top/tests/requirements.txt"
-    need build "$@"
+    need build build_and_install
+    exec {preparing}>&-
 }
 
 # build_taps NAME FOLDER: builds the tests of make check there.

@@ -24,11 +24,11 @@ GROUPS = {
     "chromium": ("test_lab", "test_panel_page", "test_bars"),
 }
 # Files that take 20 s or more, the longest first: so no long one is left when the others have ended. Those of a group stand where the whole
-# group belongs. The first five are long in tests/clients.
-LONGEST = ("test_lab", "test_headless", "test_lightning", "test_frameworks", "test_slow_clients",
+# group belongs. The first six are long in tests/clients.
+LONGEST = ("test_lab", "test_headless", "test_documents", "test_lightning", "test_frameworks", "test_slow_clients",
            "test_host_faults", "test_slurm", "test_launchers_slurm", "test_relay_slurm", "test_engines_slurm", "test_interfaces",
-           "test_sent", "test_engines", "test_changing_networks", "test_away", "test_on", "test_relay", "test_busy", "test_debugger", "test_ranks",
-           "test_code", "test_spawned_processes", "test_gpus_nccl", "test_install", "test_torch_errors", "test_documents", "test_hosts",
+           "test_engines", "test_changing_networks", "test_away", "test_on", "test_relay", "test_busy", "test_debugger", "test_ranks",
+           "test_code", "test_spawned_processes", "test_gpus_nccl", "test_install", "test_torch_errors", "test_hosts",
            "test_page", "test_shown_errors", "test_failures", "test_run", "test_horovod", "test_plain_python", "test_resume", "test_px",
            "test_gpus", "test_no_start", "test_seeds", "test_output", "test_store_waits", "test_scripts", "test_subshells", "test_follow",
            "test_commands", "test_real_gpus", "test_maggy", "test_torch_distributor", "test_glance", "test_firewalls", "test_logins",
@@ -65,7 +65,8 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "doubles: one of those cases that the doubles of the driver's libraries can play as well")
     config.addinivalue_line("markers", "only_names: has names of packages in its text, but uses none: torch_users.py")
     config.addinivalue_line("markers", "soak: takes minutes; runs only where CELLSPAN_TEST_SOAK is set (tests/soak)")
-    config.addinivalue_line("markers", "clients: a program of others, Lightning, torch.compile, or processes that import torch anew, which take long; tests/clients runs them")
+    config.addinivalue_line("markers", "clients: a program of others, the pages of docs/, torch's and Lightning's own ways to train, or processes that import torch anew, which take long; tests/clients runs them")
+    config.addinivalue_line("markers", "package: how cellspan gets to hosts that lack it; tests/package runs them")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -25,6 +25,7 @@ import pytest
 from client import Notebook, by_rank
 from torch_users import beforehand, used_by_text
 
+pytestmark = pytest.mark.clients
 TOP = pathlib.Path(__file__).resolve().parents[2]
 PAGES = {"docs/tutorial.md": 12, "docs/guide.md": 15, "docs/machines.md": 2, "docs/failures.md": 15, "README.md": 3,
          "docs/howto/ddp.md": 3, "docs/howto/sweep.md": 2, "docs/howto/resume.md": 4, "docs/howto/script.md": 3}  # and the fewest blocks that one has

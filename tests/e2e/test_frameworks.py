@@ -9,6 +9,7 @@ import subprocess
 import pytest
 from client import by_rank
 
+pytestmark = pytest.mark.clients
 BEFOREHAND = "torch._dynamo"  # as torch_users.py says
 
 
@@ -114,7 +115,6 @@ rpc.shutdown()
 """, "3.0")
 
 
-@pytest.mark.clients
 @pytest.mark.limit(300)
 def test_torch_compile(nb, tmp_path):
     each(nb, tmp_path, """@torch.compile

@@ -21,6 +21,7 @@ from engines import HOST_TOOLS, SLURM_TOOLS, Hosts, Slurm, bring_up
 from launches import LIMIT, launch  # noqa: F401  (a fixture)
 from processes import wait_until
 
+pytestmark = pytest.mark.package
 PREFIX = pathlib.Path(os.path.realpath(shutil.which("cellspan") or "/nowhere/bin/cellspan")).parents[1]
 AGENT = PREFIX / "libexec" / "cellspan" / "cellspan-agent"
 CACHE = pathlib.Path(pwd.getpwuid(os.geteuid()).pw_dir) / ".cache"  # of a login, whatever HOME is here
