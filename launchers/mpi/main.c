@@ -26,6 +26,10 @@
 /* from ssh's last reason to the failure of those that are not up: Hydra waits for them for ever */
 #define REASONS_NS  (5 * NS_PER_S)
 #define REASONS_MAX 64u
+/* from the end of an agent that was told to end to the word that it is gone: if mpirun ends
+ * meanwhile, as it mostly does, how that ended says why. The kernel waits 10 s for such a word. */
+#define ENDS_NS    (7 * NS_PER_S)
+#define HELD_LINES 40u
 
 struct mpi_task {
     char *node;    /* owned; NULL: it has not said */
@@ -33,6 +37,7 @@ struct mpi_task {
     char *version; /* owned: of the agent there; NULL: not known */
     char *words;   /* owned: the last line that its agent wrote to stderr; NULL: none */
     bool missing;  /* there is no agent */
+    bool ended;    /* as it does when it is told to */
     bool failed;   /* that was reported */
     unsigned ends; /* how many of its two streams have said that the agent has ended */
 };
@@ -53,7 +58,9 @@ struct mpi_job {
     struct mpi_task *task;
     unsigned n;           /* 0: not known yet */
     struct words reasons; /* lines in which ssh says why a host can't be reached */
-    struct watch *in, *stop, *unreached;
+    unsigned up;          /* tasks that have said their node */
+    struct tail held;     /* the last lines of text since all were up */
+    struct watch *in, *stop, *unreached, *ends;
 };
 
 /* ---- what its processes say ---- */
@@ -78,6 +85,7 @@ static void task_up(struct mpi_job *j, const char *words)
 
     if (sscanf(words, "%u %u %255s", &i, &n, node) < 3 || !make_tasks(j, n) || i >= j->n)
         return;
+    j->up += !j->task[i].node;
     text_replace(&j->task[i].node, node);
     report_node(i, node, 0);
 }
@@ -130,10 +138,27 @@ static void agent_ended(struct mpi_job *j, unsigned i, int status)
     };
     char text[CAUSE_TEXT_SIZE];
 
-    if (status == 0)
+    if (t->node && (status == 0 || status == 128 + SIGTERM)) {
+        j->task[i].ended = true;
+        loop_timer_again(j->ends, ENDS_NS);
         return;
+    }
     cause_text(&cause, text);
     fail(j, i, text);
+}
+
+/* mpirun lives on, and nobody knows why these agents have ended. */
+static void ended_alone(void *arg)
+{
+    struct mpi_job *j = arg;
+
+    for (unsigned i = 0; i < j->n && !j->asked_to_end; i++)
+        if (j->task[i].ended && !j->task[i].failed) {
+            j->task[i].failed = j->failed = true;
+            report_gone(i,
+                        "%s: its agent has ended, and %s, which had started it, has not said why",
+                        name_of(&j->task[i]), path_name(j->mpirun));
+        }
 }
 
 /* The agent's last words are on stderr, what the script says of it on stdout. */
@@ -161,6 +186,21 @@ static void marked(struct mpi_job *j, unsigned i, const char *line)
         stream_ended(j, i, (int)strtol(line + strlen(MPI_ENDED), NULL, 10) & 0xff);
 }
 
+/* Lines come as they are until all agents are up, for the kernel's error if they don't come in
+ * time. Later ones are needed only if mpirun ends, and follow the line that says how it ended. */
+static void show(struct mpi_job *j, const char *node, const char *line)
+{
+    struct buf text = BUF_INIT;
+
+    if (buf_addf(&text, "%s%s%s\n", node, *node ? ": " : "", line) < 0)
+        buf_clear(&text);
+    if (!j->n || j->up < j->n)
+        fwrite(text.p, 1, text.n, stderr);
+    else if (tail_add(&j->held, buf_slice(&text)) < 0)
+        tail_clear(&j->held);
+    buf_release(&text);
+}
+
 /* Text of an agent, or of mpirun: shown in the cell if something fails. */
 static void take_text(struct mpi_job *j, unsigned i, const char *line)
 {
@@ -173,10 +213,7 @@ static void take_text(struct mpi_job *j, unsigned i, const char *line)
     }
     if (j->asked_to_end) /* what mpirun says when it is told to end explains nothing */
         return;
-    if (i < j->n && j->task[i].node)
-        fprintf(stderr, "%s: %s\n", j->task[i].node, line);
-    else
-        fprintf(stderr, "%s\n", line);
+    show(j, i < j->n && j->task[i].node ? j->task[i].node : "", line);
 }
 
 static void take_line(void *arg, const char *labelled)
@@ -264,10 +301,23 @@ static void unreached(void *arg)
     told_to_end(j);
 }
 
-static void mpirun_ended(struct mpi_job *j, int status)
+static void say_how(const struct mpi_job *j, int status)
 {
     const char *const name = path_name(j->mpirun);
+    struct buf held = BUF_INIT;
 
+    if (tail_text(&j->held, HELD_LINES, &held) < 0)
+        buf_clear(&held);
+    if (WIFSIGNALED(status))
+        fprintf(stderr, "%s was killed by signal %d", name, WTERMSIG(status));
+    else
+        fprintf(stderr, "%s ended with status %d", name, WEXITSTATUS(status));
+    fprintf(stderr, "%s%s", held.n ? "; the last lines:\n" : "\n", held.n ? held.p : "");
+    buf_release(&held);
+}
+
+static void mpirun_ended(struct mpi_job *j, int status)
+{
     j->pid = 0;
     for (struct mpi_stream *s = j->stream; s < j->stream + 2; s++) {
         while (s->fd >= 0 && fd_waiting(s->fd))
@@ -279,10 +329,7 @@ static void mpirun_ended(struct mpi_job *j, int status)
         j->failed = j->failed || status != 0;
         if (!j->n && status != 0)
             unreached(j);
-        if (WIFSIGNALED(status))
-            fprintf(stderr, "%s was killed by signal %d\n", name, WTERMSIG(status));
-        else
-            fprintf(stderr, "%s ended with status %d\n", name, WEXITSTATUS(status));
+        say_how(j, status);
     }
     loop_stop(j->loop);
 }
@@ -340,7 +387,8 @@ static int run(struct mpi_job *j, const struct words *argv, struct err *err)
     if (!(j->loop = loop_create(&clock_system, err)) ||
         !loop_signal(j->loop, SIGCHLD, child_ended, j, err) ||
         !(j->stop = loop_timer(j->loop, LOOP_OFF, 0, stop, j, err)) ||
-        !(j->unreached = loop_timer(j->loop, LOOP_OFF, 0, unreached, j, err)))
+        !(j->unreached = loop_timer(j->loop, LOOP_OFF, 0, unreached, j, err)) ||
+        !(j->ends = loop_timer(j->loop, LOOP_OFF, 0, ended_alone, j, err)))
         return -1;
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         if (!process_ignores(signals[i]) && !loop_signal(j->loop, signals[i], told_to_end, j, err))
@@ -454,6 +502,7 @@ static void release(struct mpi_job *j)
         child_lines_release(&s->lines);
     }
     words_release(&j->reasons);
+    tail_release(&j->held);
     loop_destroy(j->loop);
 }
 
@@ -461,7 +510,8 @@ int main(int argc, char **argv)
 {
     struct mpi_job j = { .stream = { { -1, CHILD_LINES_TEXT, NULL },
                                      { -1, CHILD_LINES_TEXT, NULL } },
-                         .reasons = WORDS_INIT };
+                         .reasons = WORDS_INIT,
+                         .held = TAIL_INIT };
     struct words mpirun = WORDS_INIT;
     struct launch_arguments a;
     struct err err = { "" };

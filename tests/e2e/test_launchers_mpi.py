@@ -56,6 +56,44 @@ def test_how_mpirun_ended_is_said(launch, stand_in, status):
     assert one.errors[-1] == "mpirun ended with status %d" % status, one.said()
 
 
+@pytest.fixture
+def up(launch, stand_in, tmp_path):
+    """Starts the launcher with an mpirun that does this when its only agent has been reported."""
+    def start(does):
+        go = tmp_path / "go"
+        text = ("[ $1 = --version ] && echo 'mpirun (Open MPI) 4.1.4' && exit\necho '[1,0]<stdout>:cellspan-launch: task 0 1 h1'\n"
+                "while [ ! -e %s ]; do sleep 0.1; done\n" % go)
+        one = launch("mpi", spec="-n 1", env={"PATH": stand_in(text + does)["PATH"] + ":/usr/bin:/bin"})
+        one.wait_line("node 0 h1$")
+        go.touch()
+        return one
+
+    return start
+
+
+def test_how_mpirun_ended_stands_before_what_it_has_said_since_all_agents_were_up(up):
+    """It may say so much, and so little about why, that nobody would look for the end of it."""
+    one = up("for n in 1 2 3; do echo \"line $n\" >&2; done\necho '[1,0]<stderr>:bye' >&2\nexit 7")
+    assert one.wait() == 1
+    assert one.errors == ["mpirun ended with status 7; the last lines:", "line 1", "line 2", "line 3", "h1: bye"], one.said()
+
+
+ENDED = "".join("echo '[1,0]<%s>:cellspan-launch: ended %%d'%s\n" % one for one in (("stdout", ""), ("stderr", " >&2")))
+
+
+@pytest.mark.parametrize("status", [0, 143])
+def test_agents_that_are_told_to_end_are_waited_for_until_mpirun_ends(up, status):
+    one = up(ENDED % (status, status) + "sleep 1\nexit 143")
+    assert one.wait() == 1
+    assert one.out == ["contract 2", "nodes 1 together", "node 0 h1"] and one.errors == ["mpirun ended with status 143"], one.said()
+
+
+def test_an_agent_that_has_ended_while_mpirun_goes_on_is_told(up):
+    one = up(ENDED % (0, 0) + "exec sleep 1000")
+    one.wait_line("gone 0 h1: its agent has ended, and mpirun, which had started it, has not said why$")
+    one.end()
+
+
 @pytest.fixture(params=["openmpi", "mpich"])
 def mpirun(request, hosts, stand_in, tmp_path):
     """Runs the launcher with one MPI and a hostfile of these lines; gives (the MPI's name, the launch, its exit status)."""
