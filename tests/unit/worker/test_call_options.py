@@ -89,6 +89,18 @@ def test_options_that_contradict_each_other_are_all_named():
     assert _option_errors.in_python(error, {"on": "slurm:--nodes=2 --ranks=1"}) == "on='slurm:--nodes=2 --ranks=1': no such thing"
 
 
+@pytest.mark.parametrize(("said", "told"), [
+    ("--on spark: the notebook has no Spark session", "on='spark': the notebook has no Spark session"),
+    ("--on spark:yarnx: that is no master; use yarn", "on='spark:yarnx': that is no master; use yarn"),
+    ("x did not come up: write --on again (--on local uses this machine)", "x did not come up: write on= again (on='local' uses this machine)"),
+    ("run a cell with `%%distribute --on spark`", "run a cell with `%%distribute --on spark`"),
+])
+def test_a_place_that_the_call_has_not_named_is_written_as_an_argument(said, told):
+    """It came from the notebook's session, or from the cell before."""
+    error = type("EngineError", (Exception,), {})("n=2 " + said)
+    assert (_option_errors.in_python(error, {}) or str(error)) == "n=2 " + told
+
+
 @pytest.mark.parametrize(("said", "kind", "told"), [
     ("gpus=1: there is no GPU on h1, h2 (leave gpus= out to run without); h1: why", RuntimeError,
      "use_gpu=True: there is no GPU on h1, h2 (use_gpu=False trains on processors); h1: why"),

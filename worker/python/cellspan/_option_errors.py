@@ -17,6 +17,8 @@ _MISSING = re.compile(r"needs a value \(\S+ (.*)\)")  # True was given
 _SIZE = re.compile(r"-n (?:gpu|\d+): ")  # "-n gpu: there is no GPU", however it was written
 _NUMBER = re.compile(r"(?<![\w-])-n (\d+)")  # "give a number, as in -n 4"
 _RANK = re.compile(r"rank \S+: ")  # "rank 9: there are 2 ranks, 0 to 1"
+_ENGINE = re.compile(r"(?<![^\s(])--on ((?:local|ssh|slurm|spark|ray|mpi)(?::\S+?)?)(?=:?\s|[,;)]|$)")  # "--on spark: …", "--on spark:yarn: …"
+_MAGIC = re.compile(r"(`%[^`]*`)")
 _WORD = re.compile(rf"--([a-z][a-z-]*)(?: ({_WORDS})\b(?![:,]))?")
 
 
@@ -110,7 +112,8 @@ def _argument(name):
 
 
 def _words(text):
-    """The text with each option as an argument: "--on local" is on='local', "--fresh" is fresh=True, "-n 4" is n=4."""
+    """The text with each option as an argument: "--on local" is on='local', "--fresh" is fresh=True, "-n 4" is n=4. A magic's line, as in
+    `%%distribute --on spark`, stays one."""
 
     def one(found):
         name, word = found.groups()
@@ -118,4 +121,6 @@ def _words(text):
             return f"{_argument(name)}={word!r}"
         return _argument(name) + ("=True" if name in _ROWS and _ROWS[name].is_flag else "=")
 
-    return _NUMBER.sub(r"n=\1", _WORD.sub(one, text))
+    parts = _MAGIC.split(text)
+    parts[::2] = [_NUMBER.sub(r"n=\1", _WORD.sub(one, _ENGINE.sub(r"on='\1'", part))) for part in parts[::2]]
+    return "".join(parts)
