@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/agent_lines.h"
 #include "base/process.h"
 #include "launchers/launcher.h"
 #include "launchers/agent_script.h"
@@ -493,6 +494,8 @@ void job_end(struct job *j)
     j->asked_to_end = true;
     delivery_stop(&j->delivery);
     relays_stop(&j->relays);
+    if (j->in >= 0 && count_up(j)) /* else they would look for a srun that is gone */
+        (void)!fd_write(j->in, slice_text(AGENT_LINE_END));
     fd_close(&j->in);
     waiting_job_stop(&j->waiting);
     watch_clear(&j->fate);

@@ -88,7 +88,7 @@ def test_a_user_may_have_a_server_of_each_kind(idle):
     assert ast.literal_eval(small.run(RANKS.format(2))) == kept[0]
 
 
-@pytest.mark.parametrize(("size", "limit"), [("one-node", 12), ("small", 200)])  # agents in jobs of their own wait 2 min for their kernel
+@pytest.mark.parametrize(("size", "limit"), [("one-node", 12), ("small", 200)])  # the agents of its own job look for srun twice
 def test_a_server_that_is_killed_leaves_neither_rank_nor_job(idle, size, limit):
     ann = idle.server(ANN, size=size)
     pids = [pid for _, _, pid in ast.literal_eval(ann.run(RANKS.format(2)))]

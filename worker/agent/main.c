@@ -49,6 +49,7 @@ struct program {
     bool told_end;          /* the end of stdin, or of the parent, need not end the agent */
     bool sealed;            /* the secret is sealed with a key of ours */
     bool cancel_job;        /* see slurm_job.h */
+    bool was_told;          /* its launcher has said that it is to end */
     pid_t parent;           /* the agent ends when this process does; 0: it does not */
     /* owned: the kernel's runtime folder, or on another machine the agent's own; NULL: none */
     char *folder;
@@ -187,6 +188,8 @@ static void stdin_over(struct program *h)
     watch_clear(&h->in);
     if (h->told_end && kernel_link_outlasts(&h->agent.kernel))
         log_info("agent", "stdin is over without a word: the kernel is waited for");
+    else if (h->cancel_job && !h->was_told) /* the guard looks for srun */
+        kernel_link_fail(&h->agent.kernel, "stdin is over without a word");
     else
         kernel_link_end(&h->agent.kernel, "stdin is over: the kernel is gone");
 }
@@ -200,9 +203,10 @@ static void stdin_ready(void *arg, int fd, unsigned events)
     (void)events;
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
+    h->was_told = h->was_told || (n > 0 && agent_line_is_end(slice_of(bytes, (size_t)n)));
     if (n <= 0)
         stdin_over(h);
-    else if (h->told_end && agent_line_is_end(slice_of(bytes, (size_t)n)))
+    else if (h->told_end && h->was_told)
         kernel_link_end(&h->agent.kernel, "its launcher says so");
 }
 

@@ -67,8 +67,10 @@ void lan_start(struct lan *l, uint32_t node, enum lan_how how, const char *endpo
                                  endpoints ? endpoints : ours,
                                  "--node",
                                  name,
-                                 without ? "--agent-from" : NULL,
-                                 "OMPI_COMM_WORLD_RANK,PMI_RANK",
+                                 without            ? "--agent-from"
+                                 : how == LAN_SLURM ? "--cancel-job"
+                                                    : NULL,
+                                 without ? "OMPI_COMM_WORLD_RANK,PMI_RANK" : NULL,
                                  "--stdin",
                                  "none",
                                  how == LAN_SIGTERM ? "--sigterm-notice" : NULL,

@@ -44,8 +44,9 @@ struct lan {
     struct buf addresses; /* of the last HELLO */
 };
 
-/* NO_STDIN: as under an MPI, all in the environment. SIGTERM: the same, and it is a notice. */
-enum lan_how { LAN_ENVIRONMENT, LAN_STDIN, LAN_NO_STDIN, LAN_SIGTERM };
+/* NO_STDIN: as under an MPI, all in the environment. SIGTERM: the same, and it is a notice. SLURM:
+ * in a job that srun has made for it. */
+enum lan_how { LAN_ENVIRONMENT, LAN_STDIN, LAN_NO_STDIN, LAN_SIGTERM, LAN_SLURM };
 
 void lan_open(struct lan *l);
 /* Starts node's agent with `secret` as it stands there, NULL: with none yet; endpoints NULL: ours.

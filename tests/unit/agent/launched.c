@@ -110,6 +110,22 @@ static void what_is_not_handed_over_is_named(void)
     lan_close(&l);
 }
 
+/* Slurm ends the stdin of a job's tasks also where srun was killed: then its guard looks for srun.
+ */
+static void the_end_of_stdin_is_announced(void)
+{
+    struct lan l;
+
+    lan_open(&l);
+    lan_join(&l, 1, LAN_SLURM);
+    must(write(l.member[1].in, "end\n", 4) == 4, "stdin");
+    ok(lan_end(&l, 1) == 0 && !lan_wrote(&l, 1, "stdin"), "an agent that is told to end does so");
+    lan_join(&l, 2, LAN_SLURM);
+    is_int(lan_end(&l, 2), 1, "one that is not told ends as well, but not as it should");
+    ok(lan_wrote(&l, 2, "stdin is over without a word"), "and says so");
+    lan_close(&l);
+}
+
 /* ---- the machine will be gone soon ---- */
 
 static bool tells(struct lan *l, uint64_t seconds, const char *text)
@@ -275,6 +291,7 @@ int main(int argc, char **argv)
     the_number_is_that_of_the_first_variable_that_is_set();
     ranks_are_no_processes_of_the_mpi();
     what_is_not_handed_over_is_named();
+    the_end_of_stdin_is_announced();
     signals_are_notices();
     a_signal_before_the_agent_is_there();
     sigterm_is_a_notice_where_the_engine_says_so();
