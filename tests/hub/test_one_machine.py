@@ -94,13 +94,14 @@ def test_servers_of_a_hub_that_is_killed_go_on_and_end_as_others():
     try:
         ann, bob = hub.server(ANN), hub.server(BOB)
         hers, his = ranks_of(ann), ranks_of(bob)
+        ann.begin("%%distribute\nimport time\nprint('begun', flush=True)\ntime.sleep(30)\nended = True", "begun")
         hub.kill()
         (server,) = hub.processes(USERS[BOB], "jupyterhub-singleuser")
         os.kill(server, signal.SIGKILL)
         assert until(lambda: gone(his), 12) and until(lambda: not hub.processes(USERS[BOB]), 12), hub.processes(USERS[BOB])
         hub.up()
         assert until(lambda: hub.serves(ANN)) and not hub.serves(BOB), hub.log()
-        assert ranks_of(ann) == hers
+        assert ranks_of(ann) == hers and ann.run("%%distribute --gather\nended") == "[True, True]", "what ran has gone on"
         hub.stop_server(ANN)
         assert until(lambda: gone(hers), 12) and until(lambda: not hub.processes(USERS[ANN]), 12), hub.processes(USERS[ANN])
     finally:
