@@ -192,7 +192,7 @@ static struct gpu_allocations *wait_for_memory(void)
 
 static void others_that_park_come_first(void)
 {
-    pid_t other = stage_start("a.ipynb", 0, "park", NULL);
+    const pid_t other = stage_start("a.ipynb", 0, "park", NULL);
     struct gpu_allocations *one = wait_for_memory();
 
     stage_end(other);
@@ -200,11 +200,17 @@ static void others_that_park_come_first(void)
     ok(strstr(said, BOTH("parked")) && strstr(said, "\"why\":null"), "and then parks: %s", said);
     bring_back(one);
     gpu_close(one);
+}
 
-    other = stage_start("a.ipynb", 0, "park", NULL);
+/* What its process was asked last may go on for a moment, so where the ranks are is not known then.
+ */
+static void one_that_waits_for_memory_can_end(void)
+{
+    const pid_t other = stage_start("a.ipynb", 0, "park", NULL);
+
     gpu_close(wait_for_memory());
-    ok(strstr(said, BOTH("running")) && strstr(said, "GiB are reserved for ranks that are being "
-                                                     "parked, of "),
+    ok(strstr(said, "GiB are reserved for ranks that are being parked, of ") ||
+           strstr(said, "the agent ends"),
        "its end is an answer: %s", said);
     stage_end(other);
 }
@@ -322,6 +328,7 @@ int main(int argc, char **argv)
     failures(&s);
     a_driver_that_can_not_be_opened_again(&s);
     present(&s, "");
+    one_that_waits_for_memory_can_end();
     what_ends_while_parked();
     for (int k = 0; k < 2; k++) {
         (void)kill((pid_t)ranks[k].pid, SIGKILL);
