@@ -109,3 +109,30 @@ def test_what_a_rank_assigns_to_a_cached_property_is_not_lost(nb):
     nb.ok("cfg.lr = 0.2")
     nb.run("%%distribute -n 2\ncfg.device").assert_error("VariableConflict")
     assert nb.ok("%%distribute -n 2 --no-capture\ncfg.device").value == "'cuda:0'"
+
+
+def test_a_cached_property_that_ranks_only_read_is_no_conflict(nb):
+    nb.ok("import enum, functools, numpy\nclass Config:\n    lr = 1\n    table = functools.cached_property(lambda self: [self.lr])\n"
+          "class Waves(numpy.ndarray):\n    total = functools.cached_property(lambda self: float(self.sum()))\ncfg, waves = [Config()], numpy.ones(3).view(Waves)")
+    nb.ok("%%distribute -n 2\ncfg[0].table, waves.total")
+    nb.ok("cfg[0].lr, waves[0] = 2, 5")
+    assert nb.ok("%%distribute -n 2\ncfg[0].table, waves.total").value == "([2], 7.0)"
+    nb.ok("cfg[0].lr = 3")
+    nb.ok("%%distribute -n 2\ncfg[0].table.append(1)")
+    nb.ok("cfg[0].lr = 4")
+    nb.run("%%distribute -n 2\ncfg").assert_error("VariableConflict")
+
+
+def test_what_is_assigned_to_a_cached_property_of_a_member_is_not_lost(nb):
+    nb.ok("import enum, functools\nclass Mode(enum.Enum):\n    A = 1\n    B = 2\n    table = functools.cached_property(lambda self: [self.value])\n"
+          "modes = [Mode.A, Mode.B]\nMode.A.table = ['home']")
+    assert nb.ok("%%distribute -n 2\nmodes[0].table, modes[1].table").value == "(['home'], [2])"
+    nb.ok("Mode.A.table = ['again']")
+    assert nb.ok("%%distribute -n 2\nmodes[0].table, modes[1].table").value == "(['again'], [2])"
+    nb.ok("%%distribute -n 2\nMode.B.table = ['rank']")
+    nb.ok("again = [Mode.B]")
+    assert nb.ok("%%distribute -n 2\nagain[0].table, Mode.A.table").value == "(['rank'], ['again'])"
+    nb.ok("Mode.A.table = ['last']")
+    nb.run("%%distribute -n 2\nMode.B.table").assert_error("VariableConflict")
+    nb.ok("%pull Mode -r 0")
+    assert nb.ok("Mode.A.table, Mode.B.table").value == "(['again'], ['rank'])"

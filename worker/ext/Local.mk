@@ -24,9 +24,9 @@ worker_python_cellspan__link_abi3_so_SOURCES = \
 	worker/ext/private.h worker/ext/names.c \
 	worker/ext/pause.c \
 	worker/ext/process_calls.c \
-	worker/ext/resize.c \
 	worker/ext/shared.c \
-	worker/ext/unshared.c
+	worker/ext/unshared.c \
+	worker/ext/watched.c
 worker_python_cellspan__link_abi3_so_CPPFLAGS = $(AM_CPPFLAGS) $(PYTHON_CPPFLAGS)
 worker_python_cellspan__link_abi3_so_LDFLAGS = $(MODULE_LDFLAGS) $(HARDEN_LDFLAGS) $(SAN_LDFLAGS)
 worker_python_cellspan__link_abi3_so_LDADD = worker/collective/libcollective.a worker/link/liblink.a magics/libmagics.a protocol/libprotocol.a base/libbase.a

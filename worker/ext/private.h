@@ -34,13 +34,13 @@ extern PyMethodDef memory_methods[];
 /* unshared() of cellspan._link: the same bytes for equal texts, one object or several. */
 extern PyMethodDef unshared_methods[];
 
+/* ---- watched.c ---- */
+/* before_resize() and after_first_read() of cellspan._link. */
+extern PyMethodDef watched_methods[];
+
 /* ---- process_calls.c ---- */
 /* fork(), die_with_parent(), stack(), stdio(), closed() and outlive() of cellspan._link. */
 extern PyMethodDef process_methods[];
-
-/* ---- resize.c ---- */
-/* before_resize() of cellspan._link. */
-extern PyMethodDef resize_methods[];
 
 /* ---- shared.c ---- */
 /* murmur2(), capture_limit(), setting() and nearest() of cellspan._link */

@@ -81,6 +81,7 @@ dist_cellspan_py_capture_DATA = \
 	worker/python/cellspan/_capture/own_names.py \
 	worker/python/cellspan/_capture/vars_bundle.py \
 	worker/python/cellspan/_capture/call_buffers.py \
+	worker/python/cellspan/_capture/only_read.py \
 	worker/python/cellspan/_capture/reads.py \
 	worker/python/cellspan/_capture/rebuild.py \
 	worker/python/cellspan/_capture/reducers.py \

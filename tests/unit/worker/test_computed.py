@@ -12,7 +12,7 @@ from cellspan._capture import origins, reducers, vars_bundle  # noqa: E402
 from notebook import Notebook  # noqa: E402
 
 MAKES = """
-import datetime, enum, functools, numpy
+import dataclasses, datetime, enum, functools, numpy
 class cached_property:  # as others than functools make it
     def __init__(self, function):
         self.function, self.name = function, function.__name__
@@ -61,6 +61,21 @@ class Either(enum.Enum):
     def _missing_(cls, value):
         cls._value2member_map_[value] = cls.A
         return cls.A
+class Total(numpy.ndarray):
+    total = functools.cached_property(lambda self: float(self.sum()))
+    rows = functools.cached_property(lambda self: [numpy.asarray(self)[:2], {1: 2}])
+class Slotted:
+    __slots__ = ("a", "__dict__", "__weakref__")
+    n = functools.cached_property(lambda self: 5)
+class Kind(enum.Enum):
+    A = 1
+    B = [2]
+    n = functools.cached_property(lambda self: [self.name])
+    mark = functools.cached_property(lambda self: Marked("a"))
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    a: int
+    n = functools.cached_property(lambda self: self.a + 1)
 @functools.singledispatch
 def area(x):
     return 0
@@ -75,6 +90,16 @@ from torch.distributions import Bernoulli, Categorical, MultivariateNormal
 class Fair(Categorical):
     pass
 """
+OF_TORCH += """
+class Net(torch.nn.Module):
+    n = functools.cached_property(lambda self: 5)
+    mask = functools.cached_property(lambda self: torch.ones(2))
+"""
+OF_PANDAS = """
+import pandas
+class Table:
+    frame = functools.cached_property(lambda self: pandas.DataFrame({"a": [1, 2], "b": ["x", "y"]}))
+"""
 SAME = [
     ("x = Categorical(probs=torch.ones(2))", "x.logits, x.entropy()"),
     ("x = [Bernoulli(0.5)]; x[0].logits", "x[0].logits, x[0].param_shape"),
@@ -83,13 +108,32 @@ SAME = [
     ("Either(4); x = [Either.A]", "Either(5), Either(4)"),
     ("x = area", "x(1), x(numpy.ones(2)), x('a')"),
     ("x = User", "Either(9), User.either"),
+    ("x = Config()", "x.device"),
+    ("x = Config()", "x.device; x.device = x.device"),
+    ("x = Plain()", "x.n"),
+    ("x = Plain()", "x.net"),
+    ("x = Plain(); x.net.append(1)", "x.n"),
+    ("x = Plain(); x.n", "x.n, x.net, x.hidden"),
+    ("x = [Plain(), Below()]; x[0].n", "x[1].n, x[0].net"),
+    ("x = Plain(); x.a = x", "x.n, x.state"),
+    ("x = User", "x.plain.net"),
+    ("x = numpy.ones(3).view(Total)", "x.total"),
+    ("x = numpy.ones(3000).view(Total); x.a = 1", "x.total, x.rows"),
+    ("x = Slotted()", "x.n"),
+    ("x = Slotted(); x.a = 1", "x.n"),
+    ("x = Kind", "x.A.n, x.B.n, x.A.mark"),
+    ("x = [Kind.A]; Kind.B.n", "x[0].n, Kind.B.mark"),
+    ("x = {'k': Frozen(1)}", "x['k'].n"),
+    ("x = Net()", "x.mask, x.n"),
+    ("x = Table()", "x.frame, x.frame.a.sum()"),
 ]
 CHANGED = [
     ("x = Config()", "x.device = 'cuda'"),
-    ("x = Config()", "x.device"),
+    ("x = Config()", "x.device; x.device = 'cuda'"),
+    ("x = Config()", "x.path"),
     ("x = Config()", "x.path = 'mine'"),
     ("x = [Config()]; x[0].device", "x[0].device = 'cuda'"),
-    ("x = Plain()", "x.n"),
+    ("x = Plain()", "x.n; x.k = 1"),
     ("x = Plain()", "x.other"),
     ("x = Categorical(probs=torch.ones(2))", "x.logits = torch.zeros(2)"),
     ("x = Categorical(probs=torch.ones(2))", "x.logits[0] = 5"),
@@ -97,8 +141,19 @@ CHANGED = [
     ("x = Categorical(probs=torch.ones(2))", "x.logits; x.probs[0] = 0.25"),
     ("x = MultivariateNormal(torch.zeros(2), torch.eye(2))", "x.covariance_matrix = 2 * torch.eye(2)"),
     ("x = Fair(probs=torch.ones(2))", "x.logits"),
-    ("x = Plain()", "x.net"),
+    ("x = Plain()", "x.net.append(1)"),
+    ("x = Plain()", "x.net = [0, 1]"),
+    ("x = Plain(); x.net", "x.net = [0]; x.net.append(1)"),
     ("x = Plain()", "x.state[0] = 1"),
+    ("x = numpy.ones(3).view(Total)", "x.total; x[0] = 2"),
+    ("x = numpy.ones(3).view(Total)", "x.total = 2"),
+    ("x = Kind", "x.A.n = 5"),
+    ("x = Kind", "x.A.n; x.A.n = 5"),
+    ("x = Kind; Kind.A.n = 5", "Kind.A.n = 6"),
+    ("x = Net()", "x.mask[0] = 5"),
+    ("x = Net()", "x.mask; x.mask = 5"),
+    ("x = Table()", "x.frame.loc[0, 'a'] = 5"),
+    ("x = Slotted()", "x.n; x.a = 1"),
     ("x = Plain()", "x.pair[1].append(1)"),
     ("x = Plain()", "x.mark.note = 1"),
     ("x = Plain(); x.n", "x.n = 5"),
@@ -107,7 +162,7 @@ CHANGED = [
     ("x = Below()", "x.hidden = 8"),
     ("x = [Plain(), Below()]; x[0].n", "x[1].n; x.reverse()"),
     ("x = area", "x.register(str, lambda x: 2)"),
-    ("x = User", "x.plain.net"),
+    ("x = User", "x.plain.net.append(2)"),
     ("x = Either", "x.A.mark = 1"),
 ]
 
@@ -121,9 +176,12 @@ def nb():
 
 
 def said(nb, make, code):
-    if any(name in make for name in ("Bernoulli", "Categorical", "Normal", "Fair")):
+    if any(name in make for name in ("Bernoulli", "Categorical", "Normal", "Fair", "Net(")):
         pytest.importorskip("torch")
         nb.run(OF_TORCH)
+    if "Table" in make:
+        pytest.importorskip("pandas")
+        nb.run(OF_PANDAS)
     nb.run(make)
     of = origins.Origins(nb.ns)
     fd, size = nb.pack("x")

@@ -4,8 +4,8 @@ read the object had changed it. Each one is known by its class and its name, sin
 
 torch's distributions keep what they compute of their parameters, too. That is sent, and only a rank that compares its value leaves it out
 (class_states.py), if the distribution computes the same again: somebody may have assigned another value. Of other classes this can't be found
-out: to compute it again is to call the user's code, which may be random, wait for other ranks, or write something. So what a
-functools.cached_property keeps is an attribute as others are.
+out so: to compute it again is to call the user's code, which may be random, wait for other ranks, or write something. Of what a
+functools.cached_property keeps, only_read.py notes that somebody has only read it.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ import types
 
 from .. import _link
 from .._base.errors import is_a, near
-from . import blame, reads, reducers, reloaded, resizing, sharing, vars_bundle, worlds
+from . import blame, only_read, reads, reducers, reloaded, resizing, sharing, vars_bundle, worlds
 from .assigned import Assigned, is_reset
 from .bindings import NOTHING
 from .by_name import ANY
@@ -75,7 +75,7 @@ class Capture:
         self.unsent = []  # rows of names that the last cell reads and whose new value can't be sent: CAPTURED in protocol/README.md
         self.refused = {}  # {name of a call's arguments: why they can't be sent}, until the call reports it
         self.cells = 0  # number of home's cells that have begun
-        resizing.watch(self)
+        resizing.watch(self), only_read.watch()
 
     # ---- which
 

@@ -16,7 +16,7 @@ import weakref
 
 from cloudpickle import cloudpickle
 
-from . import caches, enums, rebuild, reducers
+from . import caches, enums, only_read, rebuild, reducers
 from .fingerprints import fingerprint, hashed, size_of
 
 HASHED_MAX = 64 << 20  # bytes of large buffers in a class
@@ -41,6 +41,8 @@ class Comparing(reducers.GradPickler):
         kind = type(obj)
         if obj is self._whole and isinstance(reduced, tuple) and enums.is_enum(obj) and enums.may_note_values(obj):
             return enums.without_noted(reduced, self._computed_since(enums.noted(reduced)))
+        if (read := only_read.names_of(obj)) and not enums.is_enum(kind):
+            return self._without_read(obj, reduced, read)
         lazy = self._lazy[kind] if kind in self._lazy else self._lazy.setdefault(kind, caches.lazy_names(kind))
         if not lazy:
             return reduced
@@ -49,10 +51,25 @@ class Comparing(reducers.GradPickler):
         left_out = {name: kept[name] for name in since if caches.is_only_computed(obj, name, kept[name])}
         if not left_out:
             return reduced
-        if reduced is NotImplemented:
-            reduce = self.dispatch_table.get(kind)
-            reduced = reduce(obj) if reduce is not None else obj.__reduce_ex__(5)
-        return caches.less(reduced, left_out)
+        return caches.less(self._made(obj, reduced), left_out)
+
+    def _made(self, obj, reduced):
+        if reduced is not NotImplemented:
+            return reduced
+        reduce = self.dispatch_table.get(type(obj))
+        return reduce(obj) if reduce is not None else obj.__reduce_ex__(5)
+
+    def _without_read(self, obj, reduced, read):
+        """Without what only reading has given the object, as it would be if it had not been read."""
+        less = caches.less(self._made(obj, reduced), read)
+        if not isinstance(less, tuple) or len(less) < 3:
+            return less
+        make, args, state, *more = less
+        if type(state) is dict and not state:
+            state = None
+        elif type(state) is tuple and len(state) == 2 and type(state[0]) is dict and not state[0]:
+            state = (None, state[1])
+        return (make, args, state, *more)
 
     def _computed_since(self, kept):
         self.computed.append(frozenset(kept))

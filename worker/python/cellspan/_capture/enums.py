@@ -12,11 +12,12 @@ from __future__ import annotations
 import contextlib
 import copyreg
 import enum
-import functools
 import inspect
 import pathlib
 import pickle
 import types
+
+from . import only_read
 
 # What Python makes from the members; 3.10 to 3.14 have different ones. (The masks of a flag's bits are sent: 3.11.2 finds some of them in the
 # class's body, which has no numbers here.)
@@ -137,14 +138,9 @@ def own_names(cls, names):
 
 
 def _attributes(member, slots):
-    kind, found = type(member), {**vars(member), **in_slots(member, slots)}
+    found, read = {**vars(member), **in_slots(member, slots)}, only_read.names_of(member, surely=False)  # who has only read has changed nothing
     left_out = OF_MEMBER if not isinstance(member, pathlib.PurePath) else OF_MEMBER | OF_PATH
-    return {name: value for name, value in sorted(found.items()) if name not in left_out and not _is_computed(kind, name)}
-
-
-def _is_computed(kind, name):
-    """Is it what a cached property keeps? Whoever has only read that has changed nothing."""
-    return isinstance(inspect.getattr_static(kind, name, None), functools.cached_property)
+    return {name: value for name, value in sorted(found.items()) if name not in left_out and name not in read}
 
 
 def in_slots(obj, slots=None):

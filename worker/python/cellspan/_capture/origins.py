@@ -24,7 +24,7 @@ import weakref
 
 from .. import _link
 from .._base.time_limit import TimeLimit, TooSlow
-from . import arrays, class_states, mappings, rebuild, reducers, resizing, tensors, vars_bundle
+from . import arrays, class_states, mappings, only_read, rebuild, reducers, resizing, tensors, vars_bundle
 from .class_states import Unknown
 from .fingerprints import fingerprint, holds, is_on_device
 from .memory_users import holders
@@ -155,6 +155,7 @@ class Origins:
         self._left = []  # Origin.held of variables that were replaced; others of their bundles have the same list
         self._doubtful = {}  # name -> a _Mark of the value that the name had before the cell; None: it had none
         resizing.watch(self)
+        only_read.watch()
 
     # ---- what comes and goes
 
