@@ -230,6 +230,17 @@ def test_a_value_that_home_can_not_load_is_one_error_whatever_its_size(two):
         shows_only_theirs(cell)
 
 
+def test_true_for_an_option_that_needs_a_value_is_an_error_in_words_of_python(two):
+    cell = two.ok("import inspect\nfor name, one in inspect.signature(cellspan.run).parameters.items():\n"
+                  "    if one.kind is one.KEYWORD_ONLY and name not in ('init', 'gather'):\n"
+                  "        value = 1.5 if one.default is False else True\n"
+                  "        try: print(name, 'ran', cellspan.run(abs, -1, **{name: value}))\n"
+                  "        except ValueError as error: print(error)")
+    told = dict(line.split("=", 1) for line in cell.stdout.splitlines())
+    assert told["ranks"] == "True: a rank, a list of ranks, or text such as '0,3-5', is wanted" and told["share"] == "1.5: True or False is wanted"
+    assert len(told) > 12 and [name for name, text in told.items() if not text.endswith(" is wanted")] == ["seed"], told
+
+
 def test_a_conflict_of_an_argument_is_told_in_words(two):
     two.ok("import numpy as np\na = np.zeros(40_000)\ndef f(b):\n    b[0] += 7; return a[0]\ndef uses(): return a.sum()\ncellspan.run(uses)")
     assert two.ok("print(cellspan.run(f, a))").stdout == "7.0\n"

@@ -4,6 +4,7 @@
 import importlib
 import inspect
 import pathlib
+import re
 
 import pytest
 
@@ -99,6 +100,22 @@ def test_a_place_that_the_call_has_not_named_is_written_as_an_argument(said, tol
     """It came from the notebook's session, or from the cell before."""
     error = type("EngineError", (Exception,), {})("n=2 " + said)
     assert (_option_errors.in_python(error, {}) or str(error)) == "n=2 " + told
+
+
+def test_what_an_option_may_be_is_said_in_python():
+    """SPEC, T and K=V are words of the magics' help."""
+    for row in _call_options.OF_CALLS.values():
+        text = "takes no value" if row.is_flag else "needs a value (--%s SPEC)" % row.name
+        error = type("UsageError", (Exception,), {})("--%s: %s" % (row.name, text))
+        told = _option_errors.in_python(error, {row.name: True})
+        if row.name != "seed":  # --seed and --init may stand alone, --init also in a call
+            assert re.fullmatch(r"%s=True: \w.* is wanted" % row.argument, told) and "SPEC" not in told and "one of  " not in told, told
+
+
+@pytest.mark.parametrize("files", [1.5, ["a", 5], object])
+def test_files_that_are_no_paths_are_named(files):
+    with pytest.raises(TypeError, match=re.escape("with_files=%r: a path, or a list of paths, is wanted" % (files,))):
+        _api.magic_line("%distribute", {"with": files})
 
 
 @pytest.mark.parametrize(("said", "kind", "told"), [

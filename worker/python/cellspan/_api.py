@@ -565,8 +565,11 @@ def _option(name, value):
         for key, text in dict(value).items():
             words += ["--env", _quoted(f"{key}={text}")]
         return words
-    if name == "with" and not isinstance(value, (str, os.PathLike)):
-        return [word for path in value for word in _option(name, os.fspath(path))]
+    if name == "with":
+        try:
+            return [f"--with={_quoted(os.fsdecode(path))}" for path in ([value] if isinstance(value, (str, os.PathLike)) else value)]
+        except TypeError:
+            raise TypeError(f"with_files={value!r}: a path, or a list of paths, is wanted") from None
     if name == "ranks" and hasattr(value, "tolist"):  # numpy's
         value = value.tolist()
     if name == "ranks" and isinstance(value, (list, tuple, set, range)):

@@ -13,7 +13,22 @@ _ROWS = {row.name: row for row in _call_options.ALL}
 _WORDS = "|".join(sorted({word for row in _call_options.ALL for word in row.words}, key=lambda word: (-len(word), word)))
 _HEAD = re.compile(r"--([a-z][a-z-]*)(?:[ =].*?)?: ")  # "--nproc x: ", or of two options that contradict each other
 _OPTION = re.compile(r"(?<!\S)--([a-z][a-z-]*)")
-_MISSING = re.compile(r"needs a value \(\S+ (.*)\)")  # True was given
+_MISSING = re.compile(r"needs a value \(")  # True was given
+_FLAG = re.compile(r"takes no value$")  # neither True nor False was given
+# What an option's value may be in a call, by its name in the magic. Those whose values are words are not here.
+_TIME = "a number of seconds, or text such as '5min',"
+_WANTED = {
+    "nproc": "a count, or 'gpu',",
+    "on": "an engine, such as 'ssh:host1,host2',",
+    "ranks": "a rank, a list of ranks, or text such as '0,3-5',",
+    "gpus": "a count, 'own', or both as in '2,own',",
+    "wait": _TIME,
+    "env": "a dict such as {'NAME': 'value'}",
+    "cwd": "a folder",
+    "with": "a path, or a list of paths,",
+    "timeout": _TIME,
+    "grace": _TIME,
+}
 _SIZE = re.compile(r"-n (?:gpu|\d+): ")  # "-n gpu: there is no GPU", however it was written
 _NUMBER = re.compile(r"(?<![\w-])-n (\d+)")  # "give a number, as in -n 4"
 _RANK = re.compile(r"rank \S+: ")  # "rank 9: there are 2 ranks, 0 to 1"
@@ -90,9 +105,8 @@ def in_python(error, options):
     text = str(error)
     head = _HEAD.match(text)
     if head and options.get(head.group(1)) is not None:
-        missing = _MISSING.match(text, head.end())
         named = [name for name in _OPTION.findall(head.group()) if options.get(name) is not None]
-        return ", ".join(_given(name, options) for name in named) + ": " + (f"{missing.group(1)} is wanted" if missing else _words(text[head.end():]))
+        return ", ".join(_given(name, options) for name in named) + ": " + _why(head.group(1), text[head.end():])
     size = _SIZE.match(text)
     if size and options.get("nproc") is not None:
         return _given("nproc", options) + ": " + _words(text[size.end():])
@@ -101,6 +115,12 @@ def in_python(error, options):
         return _given("ranks", options) + ": " + _words(text[rank.end():])
     changed = _words(text)
     return changed if changed != text else None
+
+
+def _why(name, text):
+    if _MISSING.match(text) and name in _ROWS:
+        return (_WANTED.get(name) or "one of " + ", ".join(map(repr, _ROWS[name].words))) + " is wanted"
+    return "True or False is wanted" if _FLAG.match(text) else _words(text)
 
 
 def _given(name, options):
