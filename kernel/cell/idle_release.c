@@ -193,7 +193,8 @@ static void have_left(struct notebook *nb, const struct park_outcome *o)
     ranks_release(&lost);
 }
 
-/* Its ranks may wait in the queue for their GPUs. */
+/* Its ranks may wait in the queue for their GPUs. On several machines, those that have theirs would
+ * keep them meanwhile, and two notebooks could wait for each other. */
 static bool may_wait(const struct cell *c)
 {
     return c->plan.kind != PLAN_RANKS && park_node(c->nb->ends.idle->parked) >= 0;

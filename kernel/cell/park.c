@@ -211,7 +211,7 @@ long park_node(const struct park *p)
     long node = -1;
 
     for (unsigned k = 0; k < g->size; k++) {
-        if (g->rank[k].parking != PARKING_AWAY)
+        if (!rank_alive(&g->rank[k]))
             continue;
         if (node >= 0 && node != (long)g->rank[k].node)
             return -1;

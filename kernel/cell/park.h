@@ -29,7 +29,7 @@ bool park_some_away(const struct park *p); /* some are parked */
 /* Brings back all that are parked; if they are leaving now, see park_is_wanted(). wait: where
  * others have their GPUs, their agent gets in the queue for these, or stays there. */
 void park_return(struct park *p, bool wait);
-/* The node of all that are parked; -1: they are on several. Some are. */
+/* The node of all ranks, parked or not; -1: they are on several, or there are none. */
 long park_node(const struct park *p);
 bool park_is_wanted(const struct park *p); /* since the last move began, park_return() was called */
 bool park_asks(const struct park *p);      /* ranks have been asked, and nothing moves yet */

@@ -397,6 +397,40 @@ static void those_whose_gpus_are_held(void)
     world_close(&w);
 }
 
+static void node_says(struct world *w, unsigned node, const char *said)
+{
+    struct span m = { .kind = SPAN_PARK, .cell = asked };
+
+    m.v[F_PARK_SAID].s = slice_text(said);
+    dispatch_message(w->nb, node, SPAN_WORKER_NONE, &m);
+}
+
+static void those_on_several_machines(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_with(&w, &clock, false, open_two);
+    w.nb->group->gpus = 1;
+    ask_ranks(&w);
+    for (uint32_t worker = 2; worker <= 5; worker++)
+        can_leave(&w, worker, "{\"nccl\": false}");
+    asked = w.last.cell;
+    node_says(&w, 1, "{\"workers\":[[2,\"parked\"],[3,\"parked\"]],\"why\":null}");
+    node_says(&w, 2, "{\"workers\":[[4,\"parked\"],[5,\"parked\"]],\"why\":null}");
+    cell(&w);
+    ok(how(&w) == PARK_BACK, "on several machines nobody gets in a queue");
+    node_says(&w, 1, "{\"workers\":[[2,\"running\"],[3,\"running\"]],\"why\":null}");
+    node_says(&w, 2,
+              "{\"workers\":[[4,\"parked\"],[5,\"parked\"]],\"why\":\"GPU 0 is held by ann\","
+              "\"held\":true}");
+    ok(is_over(&w, "UsageError") &&
+           logged(&w, "GPU 0 is held by ann. So ranks 2-3 stay parked, with their variables (they "
+                      "are on several machines, and a cell can wait for the GPUs of one): run"),
+       "the cell fails, and says why");
+    world_close(&w);
+}
+
 static void failed_returns(void)
 {
     struct clock clock;
@@ -449,6 +483,7 @@ int main(void)
     a_cell_meanwhile();
     a_notice_meanwhile();
     those_whose_gpus_are_held();
+    those_on_several_machines();
     failed_returns();
     return plan_done();
 }
