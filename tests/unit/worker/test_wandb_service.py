@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import types
 
 import pytest
@@ -141,6 +142,33 @@ def test_a_rank_leaves_its_own_service_when_home_has_a_run_and_it_has_none(wandb
     assert wandb.left == 1 and wandb.environ["WANDB_SERVICE"] == "a"
     cell("a", None)
     assert wandb.environ == {}, "not the one that has ended"
+
+
+def test_a_rank_stays_logged_in_when_it_leaves_a_service(wandb, monkeypatch):
+    auth = types.ModuleType("auth")
+    auth._session_auth, auth._session_auth_lock = None, threading.Lock()
+    auth._locked_set_session_auth = lambda login: setattr(auth, "_session_auth", login)
+    monkeypatch.setitem(sys.modules, "wandb.sdk.lib.wbauth.authenticate", auth)
+    teardown = wandb.teardown
+    monkeypatch.setattr(wandb, "teardown", lambda: (teardown(), auth._locked_set_session_auth(None)))
+    cell("a", "run")
+    wandb.use()
+    cell("b", "run")
+    assert wandb.left == 1 and auth._session_auth is None
+    wandb.use()
+    auth._session_auth = login = object()
+    cell("b", "run")
+    assert wandb.left == 1
+    cell()
+    assert wandb.left == 2 and auth._session_auth is login and "WANDB_API_KEY" not in wandb.environ
+
+
+def test_a_rank_stays_logged_in_with_an_older_wandb(wandb):
+    cell("a", "run")
+    wandb.use()
+    wandb._singleton._settings = types.SimpleNamespace(api_key="secret")
+    cell()
+    assert wandb.left == 1 and wandb.environ["WANDB_API_KEY"] == "secret"
 
 
 def test_homes_run_is_none_of_the_ranks_own(wandb):

@@ -19,6 +19,7 @@ from .._base.imports import when_imported
 VARIABLE = "WANDB_SERVICE"  # names the service that a process and its children use
 SETUP = "wandb.sdk.wandb_setup"
 ERRORS = "wandb.errors"
+AUTH, KEY = "wandb.sdk.lib.wbauth.authenticate", "WANDB_API_KEY"
 NOT_USED = "Unable to attach to run"  # W&B's error where a process uses another service than the run does
 _homes, _before, _near = None, None, True  # what of_home() gave last; with the cell before; is this rank on home's machine?
 
@@ -51,8 +52,9 @@ def before_cell():
     service_ended, run_ended = (old is not None and old != new for old, new in zip(before or (None, None), (service, run)))
     if run_ended and _is_attached(_global_run()):
         _forget_run()
-    connection = _connection()
+    connection, login = _connection(), None
     if connection is not None and (run is not None and _active_run() is None if connection.owns_service else service_ended):
+        login = _login()
         sys.modules["wandb"].teardown()
         if service_ended:
             _forget_run()
@@ -62,6 +64,8 @@ def before_cell():
         os.environ[VARIABLE] = service
     elif os.environ.get(VARIABLE) in (service, before and before[0]):
         os.environ.pop(VARIABLE, None)  # the rank starts one of its own, which does not end with home's
+    if login is not None:
+        _log_in(login)
 
 
 def hints(error):
@@ -75,6 +79,22 @@ def hints(error):
     if _homes is None or _homes[1] is None:
         return ["cellspan: that run of home has ended: begin one by wandb.init(), at home or on this rank"]
     return ["cellspan: this rank has a run of its own: call its finish(), and use home's run in the next cell"]
+
+
+def _login():
+    """With what this process has logged in; None: it has not. teardown() forgets it, also what no file or variable has."""
+    auth = getattr(sys.modules.get(AUTH), "_session_auth", None)
+    return auth if auth is not None else getattr(getattr(_setup(), "_settings", None), "api_key", None)
+
+
+def _log_in(login):
+    """Without a word, and without a connection."""
+    module = sys.modules.get(AUTH)
+    if isinstance(login, str):  # of an older W&B, which has no credentials beside its settings
+        os.environ.setdefault(KEY, login)
+    elif hasattr(module, "_locked_set_session_auth") and hasattr(module, "_session_auth_lock"):
+        with module._session_auth_lock:
+            module._locked_set_session_auth(login)
 
 
 def _setup():
