@@ -81,15 +81,26 @@ static int has_value(PyObject *property, PyObject *object)
     return rc;
 }
 
-static PyObject *get(PyObject *property, PyObject *args)
+/* As functools' own function, with the same arguments. */
+static PyObject *call_own(PyObject *property, PyObject *args, PyObject *named)
 {
-    PyObject *object = PyTuple_Size(args) ? PyTuple_GetItem(args, 0) : Py_None; /* borrowed */
-    PyObject *owner = PyTuple_Size(args) > 1 ? PyTuple_GetItem(args, 1) : Py_None, *value, *done;
+    PyObject *first = PyTuple_Pack(1, property),
+             *all = first ? PySequence_Concat(first, args) : NULL;
+    PyObject *value = all ? PyObject_Call(own_get, all, named) : NULL;
+
+    Py_XDECREF(first);
+    Py_XDECREF(all);
+    return value;
+}
+
+static PyObject *get(PyObject *property, PyObject *args, PyObject *named)
+{
+    PyObject *object = PyTuple_Size(args) ? PyTuple_GetItem(args, 0) : Py_None, *value, *done;
     const int has = object == Py_None ? 1 : has_value(property, object);
 
     if (has < 0)
         PyErr_Clear(); /* functools' own function says what is wrong */
-    value = PyObject_CallFunctionObjArgs(own_get, property, object, owner, NULL);
+    value = call_own(property, args, named);
     if (!value || has)
         return value;
     if (!(done = PyObject_CallFunctionObjArgs(after, property, object, value, NULL)))
@@ -98,7 +109,8 @@ static PyObject *get(PyObject *property, PyObject *args)
     return value;
 }
 
-static PyMethodDef of_property = { "__get__", get, METH_VARARGS, NULL };
+static PyMethodDef of_property = { "__get__", (PyCFunction)(void (*)(void))get,
+                                   METH_VARARGS | METH_KEYWORDS, NULL };
 
 static PyObject *after_first_read(PyObject *Py_UNUSED(module), PyObject *args)
 {

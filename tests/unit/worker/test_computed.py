@@ -214,3 +214,11 @@ def test_the_functions_that_a_dispatcher_has_found_are_not_sent(nb):
     nb.run("area('a'), area(1)\nimport abc\nclass Other(abc.ABC): pass\nOther.register(int)\narea('a')")
     assert reducers.Pickled(nb.ns["area"], nb.ns).chunks.pieces == before
     assert nb.elsewhere("area", "print(area('a'), area(1), area.register(int, lambda x: 3)(1), area(1))") == "2 0 3 3"
+
+
+def test_a_cached_property_is_functools_own_for_who_looks_at_it(nb):
+    nb.run("import traceback\nclass Sub(functools.cached_property):\n    def __get__(self, instance, owner=None):\n        return super().__get__(instance, owner=owner)\n"
+           "class C:\n    t = Sub(lambda self: [1])\n    e = functools.cached_property(lambda self: 1 / 0)\nc = C()\nassert c.t is c.t and C.__dict__['e'].__get__(None, C) is C.e\n"
+           "try:\n    c.e\nexcept ZeroDivisionError as error:\n    names = [frame.name for frame in traceback.extract_tb(error.__traceback__)]\n"
+           "try:\n    C.__dict__['e'].__get__()\nexcept TypeError as error:\n    told = str(error)")
+    assert nb.ns["names"] == ["<module>", "__get__", "<lambda>"] and "instance" in nb.ns["told"]

@@ -12,6 +12,7 @@ numpy = pytest.importorskip("numpy")
 
 sys.path.insert(0, str(Path(__file__).parent))
 from cellspan._capture import enums, reducers  # noqa: E402
+from cellspan._capture.capture import Capture  # noqa: E402
 from notebook import round_trip  # noqa: E402
 
 
@@ -101,3 +102,12 @@ def test_an_enum_is_put_in_order_in_a_time_that_grows_with_its_members_alone():
     cls = types.SimpleNamespace(_member_map_=dict.fromkeys(map(Name, names[::-1])), _member_names_=[*map(Name, names[::-1]), "Own"])
     enums._put_in_order(cls, [(name, 1) for name in names], names)
     assert list(cls._member_map_) == names and cls._member_names_ == [*names, "Own"] and len(compared) < 20 * len(names)
+
+
+def test_an_attribute_that_can_not_be_sent_is_named_wherever_the_object_keeps_it(nb):
+    nb.run("import numpy, threading\nclass S(numpy.ndarray):\n    __slots__ = ('lock', 'tag')\nclass U(numpy.ndarray): pass\nclass O:\n    __slots__ = ('lock', 'tag')\n"
+           "class P: pass\ns, u, o, p = numpy.ones(3).view(S), numpy.ones(3).view(U), O(), P()\nfor one in s, u, o, p:\n    one.lock, one.tag = threading.Lock(), 'x'")
+    rows, warnings = Capture(nb.ns).names("s, u, o, p")
+    assert rows == [] and warnings == [f"{name} was not sent: {name}.lock: cannot pickle '_thread.lock' object" for name in "suop"]
+    nb.run("for one in s, u, o, p:\n    del one.lock")
+    assert nb.elsewhere("s u o p", "import numpy\nprint(s.tag, u.tag, o.tag, p.tag, hasattr(s, 'lock'))") == "x x x x False"
