@@ -14,7 +14,7 @@ import uuid
 
 import processes
 import pytest
-from client import by_rank, values
+from client import Notebook, by_rank, values
 
 ENGINE = r"""#!/bin/sh
 spec=2
@@ -144,9 +144,19 @@ def test_other_processes_at_another_place_come_after_ranks_stop(alone):
     assert nb.ok("launch(there, n=3, on='pair:3')").value == "'3'"
 
 
-def test_collectives_span_the_machines_and_end_when_a_rank_fails(fresh, torch):
-    nb = fresh()
-    nb.ok("%%distribute -n 4 --on pair:2 --init gloo\nimport os, torch, torch.distributed as dist")
+@pytest.fixture(scope="module")
+def with_torch(engine):
+    """A notebook on a kernel whose two machines have imported torch, which takes each some seconds of a processor: tests share it."""
+    notebook = Notebook()
+    notebook.ok("%%distribute -n 4 --on pair:2\n1")
+    yield notebook
+    notebook.close()
+    assert not notebook.left
+
+
+def test_collectives_span_the_machines_and_end_when_a_rank_fails(with_torch, torch):
+    nb = with_torch
+    nb.ok("%%distribute -n 4 --init gloo\nimport os, torch, torch.distributed as dist")
     nb.ok("%%distribute\nt = torch.ones(1)\ndist.all_reduce(t)\nassert t == 4")
     nb.run("%%distribute\nif os.environ['RANK'] == '3':\n    raise ValueError('out')\ndist.all_reduce(t)").assert_error("ValueError")
     assert nb.ok("%%distribute --init gloo\nt = torch.ones(1)\ndist.all_reduce(t)\nint(t)").value == "4"
@@ -370,13 +380,12 @@ def test_a_world_of_its_own_may_be_here(alone, tmp_path):
     assert nb.ok(nodes).value == elsewhere
 
 
-def test_a_training_of_maggy_is_where_on_says(fresh, torch):
-    nb = fresh()
-    nb.ok("%%distribute -n 2 --on pair\n1")
+def test_a_training_of_maggy_is_where_on_says(with_torch, torch):
+    nb = with_torch
     nb.ok("import os, torch\nfrom cellspan.maggy import experiment\nfrom cellspan.maggy.config import TorchDistributedConfig\n"
           "def train(module): return float(os.environ['GROUP_WORLD_SIZE'])\n"
-          "def results(**where): return experiment.lagom(train, TorchDistributedConfig(torch.nn.Linear), n=2, **where)['results']")
-    assert values(nb.ok("results(), results(on='local'), results(on='pair'), results(on='pair', reuse=True)")) == ([2.0] * 2, [1.0] * 2, [2.0] * 2, [2.0] * 2)
+          "def results(**where): return experiment.lagom(train, TorchDistributedConfig(torch.nn.Linear), n=4, **where)['results']")
+    assert values(nb.ok("results(), results(on='local'), results(on='pair:2'), results(on='pair:2', reuse=True)")) == ([2.0] * 4, [1.0] * 4, [2.0] * 4, [2.0] * 4)
 
 
 MADE = ("import os\nfrom cellspan.torch import TorchDistributor\ndef nodes_of(): return os.environ['GROUP_WORLD_SIZE']\n"
