@@ -37,7 +37,8 @@
 static const struct span_info table[] = {
     LOOSE(HELLO, A_TO_K, U64("version"), STR("node", 256), U64("pid"), U64("cores"),
           STR("addresses", 4 * KIB), STR("software", 64), BYTES("next", 32)),
-    LOOSE(WELCOME, K_TO_A, U64("window"), U64("number"), U64("timeout_ms"), U64("resume_ms")),
+    LOOSE(WELCOME, K_TO_A, U64("window"), U64("number"), U64("timeout_ms"), U64("resume_ms"),
+          U64("agents")),
     LOOSE(REFUSE, K_TO_A, STR("text", 4 * KIB)),
     KIND(START, K_TO_A, NONE, U64("role"), BYTES("ranks", 256 * KIB), STR("group", 256),
          STR("python", 4 * KIB), STR("cwd", 4 * KIB), STR("env", 1 * MIB), U64("gpus"),

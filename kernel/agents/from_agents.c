@@ -145,6 +145,7 @@ static void tell_welcome(struct agents *a, struct node_link *link)
     if (link->node.number != NODE_HERE) { /* this machine's agent sees the end of its stdin */
         m.v[F_WELCOME_TIMEOUT_MS].u64 = a->beat.timeout_ns / NS_PER_MS;
         m.v[F_WELCOME_RESUME_MS].u64 = node_failures_resume_ns(a, link) / NS_PER_MS;
+        m.v[F_WELCOME_AGENTS].u64 = link->siblings;
     }
     peer_times_start(&link->times, clock_now(a->out.clock));
     to_agents_tell(&a->out, link, &m);

@@ -303,6 +303,29 @@ static void first_packets_are_lost(void)
     full_close(&f);
 }
 
+static void let_in(void *arg)
+{
+    ((struct full *)arg)->enough = 1;
+}
+
+static void there_are_many_agents(void)
+{
+    struct err err = { "" };
+    struct watch *later;
+    struct full f;
+    struct test t = { 0 };
+
+    full_open(&f, &t);
+    f.enough = 1000;
+    full_watch(&f, f.endpoint);
+    resume_welcome(t.resume, 1000);
+    must((later = loop_timer(t.loop, 700 * NS_PER_MS, 0, let_in, &f, &err)) != NULL, err.text);
+    (void)resumes(&t);
+    ok(f.most == 1 && t.connected == 1, "where there are many agents, one socket dials at a time");
+    watch_stop(later);
+    full_close(&f);
+}
+
 static void one_endpoint_takes_connections_and_says_nothing(void)
 {
     struct sockaddr_in at;
@@ -447,6 +470,7 @@ static void one_handshake_is_made(void)
 int main(void)
 {
     first_packets_are_lost();
+    there_are_many_agents();
     one_endpoint_takes_connections_and_says_nothing();
     there_are_many_endpoints();
     a_relay_comes_while_sockets_wait();

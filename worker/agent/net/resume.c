@@ -14,6 +14,9 @@
 #include "worker/agent/net/dial.h"
 #include "worker/agent/net/redial.h"
 
+/* In a larger engine, sockets that dial beside others would keep the kernel's machine busy. */
+#define FEW_AGENTS 64u
+
 struct resume {
     struct loop *loop;
     void *context;
@@ -29,6 +32,7 @@ struct resume {
     struct watch *timer;        /* for the next attempt, or for the answer */
     bool answer_due, hello_due; /* to RESUME; to the first HELLO */
     uint64_t hello_ns;
+    bool many; /* agents, which all dial when their network is back */
     struct resume_stuck on_stuck;
     struct watch *stuck_timer; /* before it is called */
     bool stuck;
@@ -263,7 +267,7 @@ int resume_say(const struct resume *r, void *socket, uint32_t node, uint64_t rec
 
 void resume_start(struct resume *r, uint64_t resume_ns, bool out)
 {
-    redial_begin(&r->redial, now_of(r), resume_ns, out);
+    redial_begin(&r->redial, now_of(r), resume_ns, out && !r->many);
     r->slept_ns = clock_slept(loop_clock(r->loop));
     r->answer_due = r->hello_due = false;
     loop_timer_again(r->timer, 0);
@@ -286,4 +290,10 @@ void resume_done(struct resume *r)
     redial_resumed(&r->redial);
     buf_clear(&r->hello);
     keys_wipe(&r->held);
+}
+
+void resume_welcome(struct resume *r, uint64_t agents)
+{
+    r->many = agents > FEW_AGENTS;
+    resume_done(r);
 }

@@ -67,7 +67,9 @@ MUST_USE int resume_say(const struct resume *r, void *socket, uint32_t node, uin
 void resume_start(struct resume *r, uint64_t resume_ns, bool out);
 /* The connection that was given to `connected` has ended without an answer. */
 void resume_again(struct resume *r);
-/* RESUME or HELLO was answered. */
+/* RESUME was answered. */
 void resume_done(struct resume *r);
+/* HELLO was. agents: of this one's engine. */
+void resume_welcome(struct resume *r, uint64_t agents);
 
 #endif

@@ -197,7 +197,7 @@ static void greet(struct uplink *u, struct slice msg)
         frame_batch_number(u->batch, (uint32_t)m.v[F_WELCOME_NUMBER].u64);
         listen_for_silence(u, m.v[F_WELCOME_TIMEOUT_MS].u64, m.v[F_WELCOME_RESUME_MS].u64);
         if (u->resume)
-            resume_done(u->resume);
+            resume_welcome(u->resume, m.v[F_WELCOME_AGENTS].u64);
         u->cut_ns = 0;
     }
     span_release(&m);
