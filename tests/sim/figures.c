@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/sim/scenes.h"
 #include "tests/sim/usage.h"
@@ -114,7 +115,30 @@ static bool resume(struct driver *d)
     return good;
 }
 
-int figures_run(const struct driver_to *to, unsigned agents, unsigned repeat)
+/* The network is out for longer than agents take to notice, so they dial beside sockets that wait.
+ * The kernel and its client talk by unix sockets. */
+static bool outage(struct driver *d, unsigned seconds)
+{
+    double wall[FOLDS];
+    struct outcome o;
+    bool good = true;
+
+    for (unsigned k = 0; good && k < FOLDS; k++) {
+        if (system("iptables -w -I INPUT -i lo -p tcp -j DROP") != 0)
+            return false;
+        (void)sleep(seconds);
+        if (system("iptables -w -D INPUT 1") != 0)
+            return false;
+        good = cell(d, "%%distribute\npass\n", &o);
+        wall[k] = o.seconds;
+        outcome_release(&o);
+    }
+    if (good)
+        printf(",\n  \"outage_s\": %.3f", quantile(wall, FOLDS, 0.5));
+    return good;
+}
+
+int figures_run(const struct driver_to *to, unsigned agents, unsigned repeat, unsigned outage_s)
 {
     struct err err = { "" };
     struct driver *d = driver_start(to, &err);
@@ -127,7 +151,7 @@ int figures_run(const struct driver_to *to, unsigned agents, unsigned repeat)
     }
     printf("{\n");
     good = launch(d, agents) && warm(d, repeat) && fold(d, agents, LINES) && fold(d, agents, 10) &&
-           resume(d);
+           resume(d) && (!outage_s || outage(d, outage_s));
     printf(",\n  \"rss_mib\": %.1f, \"peak_mib\": %.1f\n}\n", usage_mib(driver_kernel(d), "VmRSS"),
            usage_mib(driver_kernel(d), "VmHWM"));
     left = driver_stop(d);

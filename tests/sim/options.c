@@ -15,18 +15,19 @@
 
 struct options {
     struct driver_to to;
-    unsigned agents, repeat;
+    unsigned agents, repeat, outage;
     bool figures, help;
 };
 
 static void print_help(void)
 {
     puts(
-        "usage: cellspan-sim [--agents N] [--kernel PATH] [--figures [--repeat R]]\n\n"
+        "usage: cellspan-sim [--agents N] [--kernel PATH] [--figures [--repeat R] [--outage S]]\n\n"
         "Drives one kernel with N (1000) simulated agents of 8 ranks each, and prints TAP: launch, fan-out and "
         "gather, merged\n"
         "output, a slow one, failures and deaths. --figures measures instead, and prints JSON (R cells of each kind, "
         "20).\n"
+        "With --outage nothing passes on this network namespace's lo for S seconds, at the end.\n"
         "The kernel is the one that is installed, or PATH.");
 }
 
@@ -55,6 +56,8 @@ static int parse(struct options *o, int argc, char **argv)
             rc = take_number(value, AGENTS_MAX, &o->agents), k++;
         else if (strcmp(argv[k], "--repeat") == 0)
             rc = take_number(value, 10000, &o->repeat), k++;
+        else if (strcmp(argv[k], "--outage") == 0)
+            rc = take_number(value, 100, &o->outage), k++;
         else if (strcmp(argv[k], "--kernel") == 0 && *value)
             o->to.kernel = value, k++;
         else
@@ -100,5 +103,6 @@ int driver_main(int argc, char **argv)
     }
     if (check_files(o.agents) < 0)
         return 2;
-    return o.figures ? figures_run(&o.to, o.agents, o.repeat) : scenes_run(&o.to, o.agents);
+    return o.figures ? figures_run(&o.to, o.agents, o.repeat, o.outage)
+                     : scenes_run(&o.to, o.agents);
 }

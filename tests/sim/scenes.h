@@ -9,7 +9,8 @@
 
 /* TAP; the exit status. */
 int scenes_run(const struct driver_to *to, unsigned agents);
-/* JSON, one object, on stdout; the exit status. */
-int figures_run(const struct driver_to *to, unsigned agents, unsigned repeat);
+/* JSON, one object, on stdout; the exit status. outage_s: so long nothing passes on lo; 0: no such
+ * figure. */
+int figures_run(const struct driver_to *to, unsigned agents, unsigned repeat, unsigned outage_s);
 
 #endif
