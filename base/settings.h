@@ -42,6 +42,12 @@ enum setting {
     SETTING_SSH,
     SETTING_SSH_TIMEOUT,
     SETTING_SLURM_TIMEOUT,
+    SETTING_IN,
+    SETTING_CONTAINER,
+    SETTING_APPTAINER,
+    SETTING_PODMAN,
+    SETTING_DOCKER,
+    SETTING_ENROOT,
     SETTING_GPU_LEASES,
     SETTING_GPU_IDLE_RELEASE,
     SETTING_GPU_IDLE,
@@ -66,6 +72,16 @@ enum setting_kind {
 enum install { INSTALL_AUTO, INSTALL_NEVER };
 /* The words of SETTING_RELAY, in their order. */
 enum relay { RELAY_AUTO, RELAY_NEVER };
+
+/* The words of SETTING_CONTAINER, in their order. Those after the first are the rows of
+ * launchers/container.c, in their order. */
+enum container {
+    CONTAINER_AUTO,
+    CONTAINER_APPTAINER,
+    CONTAINER_PODMAN,
+    CONTAINER_DOCKER,
+    CONTAINER_ENROOT
+};
 
 /* The words of SETTING_GPU_IDLE, in their order. */
 enum gpu_idle { GPU_IDLE_END, GPU_IDLE_PARK, GPU_IDLE_PARK_OR_KEEP, GPU_IDLE_KEEP };

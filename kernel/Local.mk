@@ -15,7 +15,7 @@ kernel_libkernel_a_SOURCES = \
 	kernel/cell/error_text.h kernel/cell/idle_release.h kernel/cell/live_status.h kernel/cell/meeting.h kernel/cell/notices.h kernel/cell/park.h kernel/cell/prompts.h kernel/cell/slow_answers.h \
 	kernel/cell/bind_home.c kernel/cell/broadcast.c kernel/cell/capture.c kernel/cell/cell.c \
 	kernel/cell/cell_output.c kernel/cell/display_order.h kernel/cell/display_order.c kernel/cell/cell_panel.h kernel/cell/cell_panel.c kernel/cell/cell_clears.h kernel/cell/cell_clears.c kernel/cell/compare.c kernel/cell/cut_ranks.c kernel/cell/terminate_ranks.c \
-	kernel/cell/away_nodes.c kernel/cell/engine_of_cell.c kernel/cell/error_hints.c kernel/cell/error_text.c kernel/cell/expand.c kernel/cell/cell_end.c kernel/cell/follow.c kernel/cell/exchange.c \
+	kernel/cell/away_nodes.c kernel/cell/engine_of_cell.c kernel/cell/engine_image.c kernel/cell/error_hints.c kernel/cell/error_text.c kernel/cell/expand.c kernel/cell/cell_end.c kernel/cell/follow.c kernel/cell/exchange.c \
 	kernel/cell/idle_release.c kernel/cell/live_status.c kernel/cell/meeting.c kernel/cell/notices.c kernel/cell/slow_answers.c kernel/cell/group_nodes.c kernel/cell/node_errors.c \
 	kernel/cell/node_gpus.c kernel/cell/park.c kernel/cell/prepare.c kernel/cell/prompts.c kernel/cell/rank_events.c kernel/cell/rank_usage.c kernel/cell/gpu_memory.c \
 	kernel/cell/node_addresses.c kernel/cell/run_cell.c kernel/cell/start_ranks.c kernel/cell/stop_cell.c kernel/cell/world_env.c \

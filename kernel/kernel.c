@@ -177,10 +177,11 @@ static void op_cancel(void *arg, uint64_t blob)
     agents_cancel(((struct kernel *)arg)->agents, blob);
 }
 
-static int op_engine_start(void *arg, const char *name, const char *spec, unsigned ranks,
-                           const json_t *changes, unsigned *engine, struct err *err)
+static int op_engine_start(void *arg, const char *name, const char *spec, const char *image,
+                           unsigned ranks, const json_t *changes, unsigned *engine, struct err *err)
 {
-    return engines_start(((struct kernel *)arg)->engines, name, spec, ranks, changes, engine, err);
+    return engines_start(((struct kernel *)arg)->engines, name, spec, image, ranks, changes, engine,
+                         err);
 }
 
 static int op_engine_find(void *arg, const char *name, struct err *err)
@@ -415,6 +416,7 @@ static struct plan_defaults defaults_of_cells(void)
     const uint64_t grace_ns = setting_value(SETTING_GRACE);
     struct plan_defaults cells = { .merge = (enum plan_merge)setting_value(SETTING_MERGE),
                                    .on = (char *)(uintptr_t)setting_text(SETTING_ON),
+                                   .image = (char *)(uintptr_t)setting_text(SETTING_IN),
                                    .n = (unsigned)setting_value(SETTING_N),
                                    .n_most = (unsigned)setting_most(SETTING_N),
                                    .timeout_ns = setting_value(SETTING_TIMEOUT),

@@ -10,6 +10,7 @@ launchers_liblaunch_a_SOURCES = \
 	launchers/words.c \
 	launchers/report.c \
 	launchers/agent_script.h launchers/agent_script.c \
+	launchers/container.h launchers/container.c \
 	launchers/payload.h launchers/payload.c \
 	launchers/ssh/hosts.h launchers/ssh/hosts.c \
 	launchers/ssh/cause.h launchers/ssh/cause.c \
@@ -39,6 +40,7 @@ EXTRA_DIST += launchers/README.md
 
 check_PROGRAMS += \
 	tests/unit/launchers/words.t \
+	tests/unit/launchers/container.t \
 	tests/unit/launchers/mpi.t \
 	tests/unit/launchers/ssh.t \
 	tests/unit/launchers/payload.t \
@@ -50,6 +52,8 @@ check_PROGRAMS += \
 tests_unit_launchers_words_t_SOURCES = tests/unit/launchers/words.c
 tests_unit_launchers_words_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_launchers_words_t_LDADD = launchers/liblaunch.a base/libbase.a
+tests_unit_launchers_container_t_SOURCES = tests/unit/launchers/container.c
+tests_unit_launchers_container_t_LDADD = launchers/liblaunch.a base/libbase.a
 tests_unit_launchers_ssh_t_SOURCES = tests/unit/launchers/ssh.c
 tests_unit_launchers_ssh_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_launchers_ssh_t_LDADD = launchers/liblaunch.a base/libbase.a

@@ -227,21 +227,32 @@ static int add_install(struct buf *out, const struct script_spec *spec)
                              "; v=" OUR_VERSION "; fi; ");
 }
 
+/* words_quote() needs it. */
+#define SET_NEWLINE "n=$(printf \"\\nx\"); n=${n%x}; "
+
+static int add_cwd(struct buf *out, const struct script_spec *spec)
+{
+    if (!spec->cwd)
+        return 0;
+    return buf_add_text(out, "cd -- ") < 0 || words_quote(out, spec->cwd) < 0 ||
+                   buf_add_text(out, " >/dev/null 2>&1; ") < 0
+               ? -1
+               : 0;
+}
+
 static int add_all(struct buf *out, const struct script_spec *spec)
 {
     const char *const name = path_name(spec->command[0]);
 
-    if (buf_add_text(out, "g=; n=$(printf \"\\nx\"); n=${n%x}; ") < 0)
-        return -1;
-    if (spec->cwd && (buf_add_text(out, "cd -- ") < 0 || words_quote(out, spec->cwd) < 0 ||
-                      buf_add_text(out, " >/dev/null 2>&1; ") < 0))
+    if (buf_add_text(out, "g=; " SET_NEWLINE) < 0 || add_cwd(out, spec) < 0)
         return -1;
     if (add_settings(out, spec) < 0)
         return -1;
     if (buf_add_text(out, "a=; for p in") < 0 || add_candidates(out, spec) < 0 ||
         buf_add_text(out, "; do if [ -f \"$p\" ] && [ -x \"$p\" ]; then a=$p; break; fi; done; ") <
             0 ||
-        (!is_told(spec->prefix) && add_search(out, name) < 0) ||
+        (!is_told(spec->prefix) && !(spec->image && script_installs(spec)) &&
+         add_search(out, name) < 0) ||
         (script_installs(spec) && add_install(out, spec) < 0) ||
         buf_add_text(out, "[ -x \"$a\" ] || { echo " SCRIPT_MARK SCRIPT_MISSING "; exit 127; }; ") <
             0)
@@ -257,7 +268,69 @@ static int add_all(struct buf *out, const struct script_spec *spec)
     for (char *const *arg = spec->command + 1; *arg; arg++)
         if (buf_add_text(out, " ") < 0 || words_quote(out, *arg) < 0)
             return -1;
-    return buf_add_text(out, "; [ \"$g\" ] || exec \"$a\" \"$@\"; " RUN_AND_REMOVE "\n");
+    return buf_add_text(out, "; [ \"$g\" ] || exec \"$a\" \"$@\"; " RUN_AND_REMOVE);
+}
+
+/* ---- in a container ---- */
+
+/* The Python is the image's: that of the notebook's version if it has one. What the user has put
+ * into the home folder for other Pythons is not for it. %s: "python3.11 ", or "". */
+#define INSIDE                                                                                      \
+    "[ -z \"$1\" ] || rm -f \"$1\"; cd -- \"$2\" 2>/dev/null; echo \"" SCRIPT_MARK CONTAINER_INSIDE \
+    "\"; PYTHONNOUSERSITE=1; export PYTHONNOUSERSITE; "
+#define FIND_ITS_PYTHON                                                                            \
+    "if [ -z \"$CELLSPAN_REMOTE_PYTHON\" ]; then for p in %spython3 python; do "                   \
+    "if command -v \"$p\" >/dev/null 2>&1; then CELLSPAN_REMOTE_PYTHON=$(command -v \"$p\"); "     \
+    "export CELLSPAN_REMOTE_PYTHON; break; fi; done; fi; "                                         \
+    "[ \"$CELLSPAN_REMOTE_PYTHON\" ] || { echo \"" SCRIPT_MARK CONTAINER_UNABLE                    \
+    "the image has no Python: there is no %spython3 or python on its PATH\"; exit 126; }; "
+
+/* The version of the notebook's Python, as "3.11"; "": not known. */
+static void python_version(const struct payload *p, char version[static 16])
+{
+    const char *const home = getenv("CELLSPAN_HOME_PYTHON"), *also = NULL;
+
+    for (size_t i = 0; p && !also && i < p->n; i++)
+        also = strchr(p->row[i].arch, PAYLOAD_ALSO);
+    if (!also && (also = home ? strstr(home, "python3.") : NULL))
+        also += strlen("python") - 1;
+    snprintf(version, 16, "%.*s", also ? (int)strspn(also + 1, "0123456789.") : 0,
+             also ? also + 1 : "");
+}
+
+static int add_inside(struct buf *out, const struct script_spec *spec)
+{
+    char version[16], name[32] = "", comma[32] = "";
+    struct script_spec inside = *spec;
+
+    inside.cwd = NULL; /* it is there already */
+    inside.settings = 0;
+    python_version(spec->payload, version);
+    if (version[0]) {
+        snprintf(name, sizeof name, "python%s ", version);
+        snprintf(comma, sizeof comma, "python%s, ", version);
+    }
+    return buf_add_text(out, INSIDE SET_NEWLINE) < 0 || add_settings(out, spec) < 0 ||
+                   buf_addf(out, FIND_ITS_PYTHON, name, comma) < 0 || add_all(out, &inside) < 0
+               ? -1
+               : 0;
+}
+
+static int add_outside(struct buf *out, const struct script_spec *spec, struct err *err)
+{
+    struct buf inside = BUF_INIT;
+    struct container_spec container = { .image = spec->image,
+                                        .prefix = spec->prefix,
+                                        .agent = spec->command[0],
+                                        .silent = !spec->together };
+    int rc = add_inside(&inside, spec);
+
+    container.inside = inside.p;
+    if (rc == 0)
+        rc = buf_add_text(out, SET_NEWLINE) < 0 || add_cwd(out, spec) < 0;
+    rc = rc ? err_set(err, "out of memory") : container_add(out, &container, err);
+    buf_release(&inside);
+    return rc;
 }
 
 size_t script_settings(struct script_setting set[static SCRIPT_SETTINGS])
@@ -289,7 +362,11 @@ bool script_installs(const struct script_spec *spec)
 
 int script_line(struct buf *out, const struct script_spec *spec, struct err *err)
 {
-    return add_all(out, spec) < 0 ? err_set(err, "out of memory") : 0;
+    if (spec->image && add_outside(out, spec, err) < 0)
+        return -1;
+    if ((!spec->image && add_all(out, spec) < 0) || buf_add_text(out, "\n") < 0)
+        return err_set(err, "out of memory");
+    return 0;
 }
 
 const char *script_install(const char *command, char text[static SCRIPT_INSTALL_SIZE])

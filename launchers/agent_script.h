@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/settings.h"
+#include "launchers/container.h"
 #include "launchers/payload.h"
 
 /* The command for ssh. It is simple, because any kind of login shell must understand it. The rest
@@ -71,6 +72,8 @@ struct script_spec {
     /* With a payload: many such scripts read the same stdin. So each, also one that lacks nothing,
      * reads all until SCRIPT_GO before it starts the agent. */
     bool together;
+    const char
+        *image; /* the script runs in a container of this image (container.h); NULL: in none */
 };
 
 /* Does it wait for cellspan where that is missing? (Not where the user says which one to run.) */

@@ -25,6 +25,8 @@ static const struct cmdline_row rows[] = {
     { "spec", "SPEC", "where to start agents, in the engine's own words",
       offsetof(struct launch_line, a.spec) },
     { "ranks", "N", "how many ranks there will be", offsetof(struct launch_line, ranks) },
+    { "in", "IMAGE", "start agents in a container of it (ssh and slurm only)",
+      offsetof(struct launch_line, a.image) },
     { "help", NULL, "this text", offsetof(struct launch_line, help) },
     { "version", NULL, "print the version", offsetof(struct launch_line, version) },
     { NULL, NULL, NULL, 0 },
@@ -63,7 +65,8 @@ int launch_arguments_read(struct launch_arguments *a, int argc, char **argv, con
         (line.ranks && read_ranks(&line.a, line.ranks, err) < 0))
         return -1;
     if (line.help) {
-        printf("usage: %s [--spec SPEC] [--ranks N] -- COMMAND [ARG...]\n\n%s\n\n", name, what);
+        printf("usage: %s [--spec SPEC] [--ranks N] [--in IMAGE] -- COMMAND [ARG...]\n\n%s\n\n",
+               name, what);
         cmdline_help(rows, stdout);
         return 1;
     }

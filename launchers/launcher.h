@@ -8,15 +8,17 @@
 #include "base/buf.h"
 
 /* ---- launch_arguments.c ---- */
-/* Parses a launcher's command line: [--spec SPEC] [--ranks N] -- COMMAND [ARG...]; see README.md */
+/* Parses a launcher's command line: [--spec SPEC] [--ranks N] [--in IMAGE] -- COMMAND [ARG...]; see
+ * README.md */
 
 #define LAUNCH_CANNOT 2 /* exit status: the engine can't do what was requested */
 #define LAUNCH_FAILED 1
 
 struct launch_arguments {
-    const char *spec; /* "" if not given; all pointers here are borrowed from argv */
-    unsigned ranks;   /* 0: not given */
-    char **command;   /* NULL-terminated, at least one word */
+    const char *spec;  /* "" if not given; all pointers here are borrowed from argv */
+    unsigned ranks;    /* 0: not given */
+    const char *image; /* of the containers in which agents run; NULL: they run in none */
+    char **command;    /* NULL-terminated, at least one word */
 };
 
 /* Reads main's arguments. 0: done; 1: --help or --version was printed; -1: *err says what is
@@ -36,6 +38,9 @@ void report_nodes_together(unsigned n); /* the same; if one agent is lost, all e
 void report_node(unsigned agent, const char *name, unsigned slots);
 /* Replaces control characters of the text, newlines too, by blanks. */
 void report_say(const char *format, ...) PRINTF_LIKE(1, 2);
+/* The agent's machine does something that takes long, until its next report_node(). Meanwhile the
+ * kernel's clock stands, whatever others do. */
+void report_busy(unsigned agent, const char *format, ...) PRINTF_LIKE(2, 3);
 void report_end_takes(unsigned seconds); /* the engine's own end may take so long */
 void report_job_ends(unsigned seconds);  /* the job's time is over then */
 void report_notice(unsigned agent, unsigned seconds, const char *format, ...) PRINTF_LIKE(3, 4);

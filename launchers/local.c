@@ -23,6 +23,8 @@ int main(int argc, char **argv)
         return 0;
     if (read == 0 && *a.spec)
         (void)err_set(&err, "'%s': local is this machine, and takes nothing after it", a.spec);
+    if (read == 0 && a.image)
+        (void)err_set(&err, "--in %s: this machine's ranks run in no container", a.image);
     if (err.text[0]) {
         fprintf(stderr, "cellspan-launch-local: %s\n", err.text);
         return LAUNCH_CANNOT;

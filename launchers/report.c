@@ -4,7 +4,10 @@
 #include "launchers/launcher.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define TEXT_MAX 2048
 
@@ -43,6 +46,45 @@ void report_nodes_together(unsigned n)
     fflush(stdout);
 }
 
+/* What machines are busy with, of agents that are not up. The line `node` of another one starts the
+ * kernel's clock, and `say` stops it again. */
+static struct busy {
+    unsigned agent;
+    char *text; /* owned */
+} *busy;
+static size_t busy_n;
+
+static void end_busy(unsigned agent)
+{
+    for (size_t i = 0; i < busy_n; i++)
+        if (busy[i].agent == agent) {
+            free(busy[i].text);
+            busy[i--] = busy[--busy_n];
+        }
+    if (!busy_n) {
+        free(busy);
+        busy = NULL;
+    }
+}
+
+void report_busy(unsigned agent, const char *format, ...)
+{
+    char text[TEXT_MAX];
+    struct busy *more;
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    end_busy(agent);
+    if ((more = realloc(busy, (busy_n + 1) * sizeof *more))) {
+        busy = more;
+        busy[busy_n] = (struct busy){ agent, strdup(text) };
+        busy_n += busy[busy_n].text != NULL;
+    }
+    report_say("%s", text);
+}
+
 void report_node(unsigned agent, const char *name, unsigned slots)
 {
     char word[256];
@@ -54,6 +96,9 @@ void report_node(unsigned agent, const char *name, unsigned slots)
     else
         printf("node %u %s\n", agent, word);
     fflush(stdout);
+    end_busy(agent);
+    if (busy_n)
+        report_say("%s", busy[0].text);
 }
 
 void report_end_takes(unsigned seconds)
@@ -115,6 +160,7 @@ void report_failed(unsigned agent, const char *format, ...)
 {
     va_list args;
 
+    end_busy(agent);
     va_start(args, format);
     say_of("failed", agent, format, args);
     va_end(args);

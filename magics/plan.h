@@ -63,6 +63,7 @@ struct plan {
     bool fresh;
     bool beside;        /* in a world of its own, which ends with the cell; a script always is */
     char *on;           /* "ENGINE" or "ENGINE:SPEC", the name [a-z0-9-]+, the spec not empty */
+    char *image;        /* of the containers in which they run; "none": in none */
     unsigned gpus;      /* of each rank, or PLAN_GPUS_UNSET */
     bool own_gpus;      /* each rank sees only its own GPUs */
     bool no_gpu;        /* ranks see no GPU; excludes gpus and PLAN_N_GPU */
@@ -83,6 +84,7 @@ struct plan {
 struct plan_defaults {
     enum plan_merge merge;
     char *on;                             /* "": here; of a group whose ranks are nowhere yet */
+    char *image;                          /* "": none; where `on` can have one */
     unsigned n, n_most;                   /* of a group that has no size yet; any group's */
     uint64_t timeout_ns, timeout_most_ns; /* of %%distribute and scripts */
     uint64_t grace_ns, grace_most_ns;     /* of any cell; not 0: CELLSPAN_GRACE=0 is 1 ns */

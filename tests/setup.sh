@@ -22,7 +22,7 @@ export JUPYTER_PREFER_ENV_PATH=1 IPYTHONDIR=$made/ipython JUPYTER_CONFIG_DIR=$ma
 unset PYTHONPATH PYTHONHOME CELLSPAN_LIBEXECDIR CELLSPAN_PYTHONPATH JUPYTER_PATH JUPYTER_DATA_DIR
 
 build_packages="build-essential autoconf automake pkg-config libzmq3-dev libjansson-dev libsodium-dev uuid-dev python3-dev python3-venv"
-engine_packages="slurm-wlm munge openssh-server openssh-client tcsh iproute2 iptables procps util-linux runc python3 openmpi-bin mpich"
+engine_packages="slurm-wlm munge openssh-server openssh-client tcsh iproute2 iptables procps util-linux runc podman python3 openmpi-bin mpich"
 test_packages="$build_packages chromium chromium-driver ninja-build xz-utils zsh fish $engine_packages"
 
 say() { printf '== %s\n' "$*"; }

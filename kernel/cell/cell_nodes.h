@@ -117,4 +117,16 @@ int node_addresses_common(const struct notebook *nb, unsigned node, const unsign
 /* Adds all its addresses, each in 16 bytes: IPv6, or IPv4 mapped to that. -1: memory is out. */
 MUST_USE int node_addresses_add_bytes(const struct notebook *nb, unsigned node, struct buf *out);
 
+/* ---- engine_image.c ---- */
+
+bool engine_is_other(const struct group *g, const char *on); /* than where its ranks are */
+/* The image in whose containers the cell's ranks run; NULL: they run in none. */
+const char *engine_image(const struct cell *c);
+bool engine_image_is_other(const struct cell *c); /* than that of the group's ranks */
+/* Can ranks run in it where the cell wants them? Only for what the cell itself says: a setting
+ * holds where it can. -1: the cell has failed. */
+int engine_image_check(struct cell *c);
+/* The cell fails, for ranks live that are in another image. */
+int engine_image_refuse(struct cell *c);
+
 #endif

@@ -63,7 +63,8 @@ static void leave_and_forget(struct notebook *nb)
 {
     leave(nb);
     free(nb->group->on);
-    nb->group->on = NULL;
+    free(nb->group->image);
+    nb->group->on = nb->group->image = NULL;
 }
 
 void engine_end(struct notebook *nb)
@@ -85,6 +86,8 @@ static void give_up(struct notebook *nb)
     settle(nb);
     g->absent = g->on;
     g->on = NULL;
+    free(g->image);
+    g->image = NULL;
     leave(nb);
 }
 
@@ -98,11 +101,6 @@ bool engine_group_lives(const struct group *g)
         if (g->rank[k].worker)
             return true;
     return false;
-}
-
-static bool is_other(const struct group *g, const char *on)
-{
-    return strcmp(on, g->on ? g->on : here) != 0;
 }
 
 bool engine_exists(struct cell *c, const char *on)
@@ -134,8 +132,12 @@ int engine_choose(struct cell *c)
         return cell_fail(c, "UsageError",
                          "%s did not come up: write --on again (--on local uses this machine)",
                          g->absent);
-    if (!on || !is_other(g, on))
+    if (engine_image_check(c) < 0)
+        return -1;
+    if ((!on || !engine_is_other(g, on)) && !engine_image_is_other(c))
         return 0;
+    if (!on)
+        on = g->on;
     if (cell_own_group(c) && strcmp(on, here) == 0) {
         c->engine.here = true;
         return 0;
@@ -146,6 +148,8 @@ int engine_choose(struct cell *c)
     /* a wrong name must not end the ranks that live */
     if (engine_group_lives(g) && !engine_exists(c, on))
         return -1;
+    if (engine_group_lives(g) && !c->plan.fresh && !engine_is_other(g, on))
+        return engine_image_refuse(c);
     if (engine_group_lives(g) && !c->plan.fresh)
         return cell_fail(c, "UsageError", "--on %s: the ranks are on %s (%s)", on,
                          g->on ? g->on : "this machine",
@@ -168,13 +172,16 @@ bool engine_is_known(const struct cell *c)
 /* -1: the cell has failed. */
 static int move_group(struct cell *c)
 {
-    const char *on = c->plan.on ? c->plan.on : c->nb->group->on;
-    char *copy = NULL;
+    const char *on = c->plan.on ? c->plan.on : c->nb->group->on, *in = engine_image(c);
+    char *copy = NULL, *image = NULL;
 
-    if (on && strcmp(on, here) != 0 && !(copy = strdup(on)))
+    if ((on && strcmp(on, here) != 0 && !(copy = strdup(on))) || (in && !(image = strdup(in)))) {
+        free(copy);
         return cell_fail(c, "RuntimeError", "out of memory");
+    }
     leave_and_forget(c->nb);
     c->nb->group->on = copy;
+    c->nb->group->image = image;
     c->engine.moves = false;
     return 0;
 }
@@ -243,7 +250,7 @@ static int start(struct cell *c, struct err *err)
     if (!name)
         return err_set(err, "out of memory");
     g->up_ns = 0;
-    rc = nb->ops.engine_start(nb->ops.arg, name, colon ? colon + 1 : "", ranks_of(c),
+    rc = nb->ops.engine_start(nb->ops.arg, name, colon ? colon + 1 : "", g->image, ranks_of(c),
                               home_changes(c), &g->engine, err);
     if (rc < 0) {
         const size_t n = strlen(err->text);

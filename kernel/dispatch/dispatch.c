@@ -524,6 +524,7 @@ struct notebook *dispatch_create(const struct cell_ops *ops, const struct dispat
     nb->config.code = config->code;
     nb->config.cells = config->cells;
     nb->config.cells.on = strdup(config->cells.on ? config->cells.on : "");
+    nb->config.cells.image = strdup(config->cells.image ? config->cells.image : "");
     nb->home.subshells.comms = config->subshell_comms;
     nb->config.hang_notice_ns = config->hang_notice_ns;
     nb->ends.idle = idle_release_create(nb, config->gpu_idle_ns, config->gpu_park,
@@ -539,8 +540,8 @@ struct notebook *dispatch_create(const struct cell_ops *ops, const struct dispat
     nb->comms.table = comms_create();
     nb->calls.held = calloc(1, sizeof *nb->calls.held);
     if (nb->config.python && nb->config.python_version && nb->config.run_id &&
-        nb->config.cells.on && nb->group && nb->home.cwd && nb->node && nb->home.pace &&
-        nb->comms.table && nb->calls.held && nb->ends.idle &&
+        nb->config.cells.on && nb->config.cells.image && nb->group && nb->home.cwd && nb->node &&
+        nb->home.pace && nb->comms.table && nb->calls.held && nb->ends.idle &&
         (!config->server || from_home_limit(nb, config->server))) {
         (void)home_keep_early(nb, 2, slice_text(config->notice));
         return nb;
@@ -580,5 +581,6 @@ void dispatch_destroy(struct notebook *nb)
     free(nb->config.python_version);
     free(nb->config.run_id);
     free(nb->config.cells.on);
+    free(nb->config.cells.image);
     free(nb);
 }

@@ -169,7 +169,7 @@ static int start_process(struct engine_process *e, const struct engine_process_s
 {
     struct process_spec spec = PROCESS_SPEC_INIT;
     struct engine_environment env;
-    const char *argv[14];
+    const char *argv[16];
     char ranks[16], line[FIRST_SIZE] = "", *starter = NULL;
     unsigned n = 0;
 
@@ -183,6 +183,10 @@ static int start_process(struct engine_process *e, const struct engine_process_s
     if (s->ranks) {
         argv[n++] = "--ranks";
         argv[n++] = ranks;
+    }
+    if (s->image) {
+        argv[n++] = "--in";
+        argv[n++] = s->image;
     }
     argv[n++] = "--";
     argv[n++] = agent;

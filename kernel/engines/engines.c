@@ -67,11 +67,12 @@ static void run_forget(struct engines *e, struct engine_run *run)
     engine_run_free(run);
 }
 
-int engines_start(struct engines *e, const char *name, const char *spec, unsigned ranks,
-                  const json_t *changes, unsigned *engine, struct err *err)
+int engines_start(struct engines *e, const char *name, const char *spec, const char *image,
+                  unsigned ranks, const json_t *changes, unsigned *engine, struct err *err)
 {
     struct engine_process_spec start = { .name = name,
                                          .spec = spec ? spec : "",
+                                         .image = image,
                                          .ranks = ranks,
                                          .changes = changes,
                                          .said = engine_nodes_said };

@@ -33,11 +33,13 @@ void engines_destroy(struct engines *e);
 
 /* Starts this machine's agent again after it was lost. */
 MUST_USE int engines_restart_here(struct engines *e, struct err *err);
-/* Runs `cellspan-launch-NAME --spec SPEC --ranks N`; *engine is its number. ranks 0: the user gave
- * no number. changes: what home has changed in its environment since it started, {name: value},
- * with null for a name that it has deleted; NULL: nothing. The events follow. */
-MUST_USE int engines_start(struct engines *e, const char *name, const char *spec, unsigned ranks,
-                           const json_t *changes, unsigned *engine, struct err *err);
+/* Runs `cellspan-launch-NAME --spec SPEC --ranks N --in IMAGE`; *engine is its number. image NULL:
+ * agents run in no container. ranks 0: the user gave no number. changes: what home has changed in
+ * its environment since it started, {name: value}, with null for a name that it has deleted; NULL:
+ * nothing. The events follow. */
+MUST_USE int engines_start(struct engines *e, const char *name, const char *spec, const char *image,
+                           unsigned ranks, const json_t *changes, unsigned *engine,
+                           struct err *err);
 /* Ends its agents and itself; no event follows. */
 void engines_stop(struct engines *e, unsigned engine);
 /* Its nodes are first to first+n-1, without those that came in place of others. n 0: it has not

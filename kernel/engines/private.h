@@ -78,6 +78,7 @@ struct engine_process;
 
 struct engine_process_spec {
     const char *name, *spec; /* spec: "" for none */
+    const char *image;       /* of its agents' containers; NULL: none */
     unsigned ranks;          /* 0: not said */
     const char *endpoints;   /* where its agents dial */
     const char *own;         /* where this machine's programs do */

@@ -46,6 +46,7 @@ void group_destroy(struct group *g)
     free(g->initialised);
     free(g->name);
     free(g->on);
+    free(g->image);
     free(g->absent);
     free(g->env);
     json_decref(g->changes);

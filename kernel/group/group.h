@@ -64,6 +64,7 @@ struct initialised_world {
 struct group {
     char *name;   /* owned */
     char *on;     /* owned: where its ranks live, as "ENGINE:SPEC"; NULL: on this machine */
+    char *image;  /* owned: of the containers in which they run there; NULL: none */
     char *absent; /* owned: the last --on that failed; after that no place is chosen for the user */
     /* owned: home's changes of its environment at the last start of an engine; NULL: none */
     json_t *changes;

@@ -43,10 +43,11 @@ struct cell_ops {
     void (*forget)(void *arg, uint32_t worker); /* the worker has ended */
     /* starts the agent of NODE_HERE again after it was lost */
     int (*revive)(void *arg, struct err *err);
-    /* Starts a run of an engine; dispatch_engine() gets its events. ranks 0: not given. changes: of
-     * home's environment, {name: value or null}; NULL: none. */
-    int (*engine_start)(void *arg, const char *name, const char *spec, unsigned ranks,
-                        const json_t *changes, unsigned *engine, struct err *err);
+    /* Starts a run of an engine; dispatch_engine() gets its events. image: of its agents'
+     * containers; NULL: none. ranks 0: not given. changes: of home's environment, {name: value or
+     * null}; NULL: none. */
+    int (*engine_start)(void *arg, const char *name, const char *spec, const char *image,
+                        unsigned ranks, const json_t *changes, unsigned *engine, struct err *err);
     /* -1: there is no engine of that name */
     int (*engine_find)(void *arg, const char *name, struct err *err);
     void (*engine_stop)(void *arg, unsigned engine);

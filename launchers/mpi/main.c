@@ -467,7 +467,8 @@ static int prepare(struct mpi_job *j, struct words *argv, const struct launch_ar
                                   .cwd = cwd,
                                   .setting = set,
                                   .settings = script_settings(set) };
-    int rc = find_mpirun(j, err);
+    int rc = a->image ? err_set(err, "--in %s: agents of mpirun run in no container", a->image)
+                      : find_mpirun(j, err);
 
     j->program = path_name(a->command[0]);
     j->prefix = script.prefix;

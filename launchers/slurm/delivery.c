@@ -7,8 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "launchers/agent_script.h"
 #include "launchers/launcher.h"
+#include "launchers/slurm/step.h"
 
 /* So long after the last answer of a task, the others begin without those that have not answered,
  * and so long after that these have failed. */
@@ -17,6 +19,19 @@
 
 static void deliver(struct delivery *d);
 static void no_answer(void *arg);
+
+static void forget_secret(struct delivery *d)
+{
+    if (d->secret)
+        memory_wipe(d->secret, strlen(d->secret));
+    free(d->secret);
+    d->secret = NULL;
+}
+
+int delivery_secret(struct delivery *d, const char *secret)
+{
+    return (d->secret = strdup(secret)) ? 0 : -1;
+}
 
 void delivery_release(struct delivery *d)
 {
@@ -38,27 +53,11 @@ void delivery_stop(struct delivery *d)
     d->in = -1;
     watch_clear(&d->watch);
     watch_clear(&d->limit);
+    if (d->send.p)
+        memory_wipe(d->send.p, d->send.cap);
     buf_release(&d->send);
+    forget_secret(d);
     sbcast_release(&d->sbcast);
-}
-
-int delivery_tasks(struct delivery *d, unsigned n, struct loop *loop, int in,
-                   delivery_failed_f failed, void *arg)
-{
-    if (d->on && !(d->task = calloc(n, sizeof *d->task)))
-        return -1;
-    d->n = d->on ? n : 0;
-    d->loop = loop;
-    d->in = in;
-    d->failed = failed;
-    d->arg = arg;
-    return 0;
-}
-
-void delivery_step(struct delivery *d, unsigned long job, unsigned long step)
-{
-    d->job = job;
-    d->step = step;
 }
 
 /* ---- to srun's stdin ---- */
@@ -73,8 +72,11 @@ static void in_ready(void *arg, int fd, unsigned events)
         buf_drop(&d->send, (size_t)n);
     else if (errno != EAGAIN && errno != EINTR)
         buf_clear(&d->send); /* srun is gone, which is reported elsewhere */
-    if (!d->send.n)
-        watch_clear(&d->watch);
+    if (d->send.n)
+        return;
+    watch_clear(&d->watch);
+    if (d->send.p)
+        memory_wipe(d->send.p, d->send.cap);
 }
 
 static void write_on(struct delivery *d)
@@ -84,6 +86,41 @@ static void write_on(struct delivery *d)
     if (!d->watch && !(d->watch = loop_fd(d->loop, d->in, LOOP_WRITE, in_ready, d, &err)))
         fprintf(stderr, "cellspan-launch-slurm: out of memory\n");
 }
+
+/* The last line that all tasks read before those are the agents'. */
+static int add_secret(struct delivery *d)
+{
+    const int rc = d->secret ? buf_addf(&d->send, STEP_SECRET "%s\n", d->secret) : 0;
+
+    forget_secret(d);
+    return rc;
+}
+
+int delivery_tasks(struct delivery *d, unsigned n, struct loop *loop, int in,
+                   delivery_failed_f failed, void *arg)
+{
+    if (d->on && !(d->task = calloc(n, sizeof *d->task)))
+        return -1;
+    d->n = d->on ? n : 0;
+    d->loop = loop;
+    d->in = in;
+    d->failed = failed;
+    d->arg = arg;
+    if (!d->on && d->secret) {
+        if (add_secret(d) < 0)
+            return -1;
+        write_on(d);
+    }
+    return 0;
+}
+
+void delivery_step(struct delivery *d, unsigned long job, unsigned long step)
+{
+    d->job = job;
+    d->step = step;
+}
+
+/* ---- what tasks lack ---- */
 
 /* What task i lacks; NULL: nothing, or an earlier task lacks the same. There is one for each kind
  * of machine. */
@@ -158,6 +195,15 @@ static void wait_on(struct delivery *d)
         d->limit = loop_timer(d->loop, ns, 0, no_answer, d, &err);
 }
 
+/* Does a node do what takes long, and was told to the user? */
+static bool one_is_busy(const struct delivery *d)
+{
+    for (unsigned i = 0; i < d->n; i++)
+        if (d->task[i].busy)
+            return true;
+    return false;
+}
+
 /* Is there a task that could begin now, which waits for others? */
 static bool one_waits(const struct delivery *d)
 {
@@ -216,6 +262,10 @@ static void no_answer(void *arg)
     struct delivery *d = arg;
     char text[256];
 
+    if (one_is_busy(d)) {
+        wait_on(d);
+        return;
+    }
     if (!d->done) {
         if (one_waits(d))
             begin_without(d);
@@ -311,7 +361,7 @@ static void deliver(struct delivery *d)
         (lacking && send_rows(d, lacking, &err)))
         return;
     d->done = true;
-    if (buf_add_text(&d->send, SCRIPT_GO) < 0)
+    if (buf_add_text(&d->send, SCRIPT_GO) < 0 || add_secret(d) < 0)
         (void)err_set(&err, "out of memory");
     if (err.text[0])
         fprintf(stderr, "cellspan-launch-slurm: cellspan can't be sent: %s\n", err.text);
@@ -357,6 +407,7 @@ void delivery_line(struct delivery *d, unsigned task, const char *word)
 
     if (!t)
         return;
+    t->busy = text_begins(word, CONTAINER_SAYS);
     if (d->limit)
         wait_on(d);
     if (strcmp(word, SCRIPT_UNFIT) == 0) {
@@ -398,7 +449,7 @@ void delivery_without(struct delivery *d, unsigned task)
     if (task >= d->n)
         return;
     d->task[task].known = true;
-    d->task[task].answered = d->task[task].late = false;
+    d->task[task].answered = d->task[task].late = d->task[task].busy = false;
     d->task[task].row = NULL;
     deliver(d);
     wait_if_all_up(d);

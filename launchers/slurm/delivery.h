@@ -16,6 +16,7 @@ struct delivery_task {
     bool known;    /* what it lacks is known, or it has ended, or it is late */
     bool up;       /* it runs */
     bool answered; /* it has said whether it lacks anything, and has not ended */
+    bool busy;     /* its node gets an image, which takes as long as it takes */
     bool late; /* the others have begun without its answer: its first, or that to sbcast's file */
     char *version; /* owned: what another agent there says of itself; NULL: none is there */
     char *unsent;  /* owned: why cellspan can't be installed there; NULL: it can */
@@ -39,6 +40,7 @@ struct delivery {
     struct delivery_task *task; /* owned; n of them */
     unsigned n;
     struct buf send; /* what is not written to srun's stdin yet */
+    char *secret;    /* owned: the agents get it on stdin; NULL: they have it, or have got it */
     struct watch *watch, *limit;
     delivery_failed_f failed;
     void *arg;
@@ -60,6 +62,8 @@ void delivery_without(struct delivery *d, unsigned task);
 /* Writes why a task has ended, by srun's words. program, prefix: see script_missing(). */
 void delivery_end(const struct delivery *d, unsigned task, const char *how, const char *program,
                   const char *prefix, char *text, size_t size);
+/* The agents get the secret on stdin: call it before delivery_tasks(). -1: memory is out. */
+MUST_USE int delivery_secret(struct delivery *d, const char *secret);
 /* srun's stdin is about to be closed. */
 void delivery_stop(struct delivery *d);
 

@@ -103,13 +103,17 @@ static void too_late(void *arg)
 
 static void note_end(struct job *j, unsigned i, const char *how)
 {
+    const struct task *t = &j->task[i];
     char text[1024];
 
-    if (i >= j->n || j->task[i].down)
+    if (i >= j->n || t->down)
         return;
     relays_without(&j->relays, i);
     delivery_without(&j->delivery, i);
-    delivery_end(&j->delivery, i, how, j->program, j->prefix, text, sizeof text);
+    if (container_state_failed(&t->container))
+        container_state_text(&t->container, how, t->words ? t->words : "", text, sizeof text);
+    else
+        delivery_end(&j->delivery, i, how, j->program, j->prefix, text, sizeof text);
     text_replace(&j->task[i].end, text);
     set_timer(j, &j->flush, FLUSH_NS, flush);
 }
@@ -172,6 +176,8 @@ static void note_words(struct job *j, unsigned i, const char *line)
 {
     char text[512];
 
+    if (i < j->n && container_state_failed(&j->task[i].container)) /* of what runs the container */
+        text_replace(&j->task[i].words, line);
     if (!srun_output_words(line, j->program, text, sizeof text))
         return;
     if (i < j->n)
@@ -273,6 +279,8 @@ static bool make_tasks(struct job *j, unsigned n)
         delivery_tasks(&j->delivery, n, j->loop, j->in, fail, j) < 0)
         return false;
     j->n = n;
+    for (unsigned i = 0; i < n; i++)
+        j->task[i].container.image = j->image;
     report_tells_ends();
     report_nodes(n);
     note_early(j);
@@ -303,6 +311,23 @@ static void task_up(struct job *j, const char *words)
         set_timer(j, &j->late, j->limit_ns, too_late);
 }
 
+/* Handles a word of a task's script. */
+static void script_word(struct job *j, unsigned i, const char *word)
+{
+    struct task *t = &j->task[i];
+
+    if (text_begins(word, SCRIPT_FOUND)) {
+        relays_found(&j->relays, i, word + strlen(SCRIPT_FOUND));
+        if (t->container.busy) /* the kernel's clock stands */
+            report_node(i, t->node, 0);
+    }
+    if (!j->asked_to_end)
+        container_state_word(&t->container, i, t->node ? t->node : "a node", word);
+    /* its end may have come first, and this says why */
+    if (t->end && (text_begins(word, SCRIPT_REFUSED) || text_begins(word, CONTAINER_UNABLE)))
+        note_end(j, i, "exit code 127");
+}
+
 static void out_line(void *arg, const char *labelled)
 {
     struct job *j = arg;
@@ -314,11 +339,8 @@ static void out_line(void *arg, const char *labelled)
         task_up(arg, line + task);
     else if (strncmp(line, SCRIPT_MARK, mark) == 0) {
         delivery_line(&j->delivery, number, line + mark);
-        if (text_begins(line + mark, SCRIPT_FOUND) && number < j->n)
-            relays_found(&j->relays, number, line + mark + strlen(SCRIPT_FOUND));
-        /* its end may have come first, and this says why */
-        if (text_begins(line + mark, SCRIPT_REFUSED) && number < j->n && j->task[number].end)
-            note_end(j, number, "exit code 127");
+        if (number < j->n)
+            script_word(j, number, line + mark);
     } else if (number >= j->n ||
                !relays_line(&j->relays, j->loop, j->id, number, j->task[number].node, line))
         fprintf(stderr, "%s\n", line);
@@ -555,6 +577,7 @@ void job_release(struct job *j)
         free(j->task[i].node);
         free(j->task[i].end);
         free(j->task[i].words);
+        container_state_release(&j->task[i].container);
     }
     free(j->task);
     waiting_job_release(&j->waiting);

@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/loop/loop.h"
 #include "base/child_lines.h"
+#include "launchers/container.h"
 #include "launchers/slurm/delivery.h"
 #include "launchers/slurm/relays.h"
 #include "launchers/slurm/slurm_command.h"
@@ -23,12 +24,14 @@ struct task {
     char *node;  /* owned; NULL while it is not up */
     char *end;   /* owned: how it ended; not reported yet */
     char *words; /* owned: the agent's own error text; NULL: none */
+    struct container_state container;
 };
 
 struct job {
     struct loop *loop;
     const char *program; /* the agent's own name; borrowed */
     const char *prefix;  /* CELLSPAN_REMOTE_PREFIX, borrowed; NULL: not set */
+    const char *image;   /* agents run in containers of it, borrowed; NULL: in none */
     bool own;            /* srun makes the job, so we may cancel it */
     bool asked_to_end;   /* we were told to end */
     bool cancelled;      /* we have asked Slurm to cancel it */

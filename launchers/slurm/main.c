@@ -70,6 +70,17 @@ static void forget_secret(void)
     (void)unsetenv("CELLSPAN_SECRET");
 }
 
+/* In place of that, the agents in containers get it on stdin. */
+static int take_secret(struct delivery *d, struct err *err)
+{
+    const char *const mine = getenv("CELLSPAN_SECRET");
+
+    if (mine && delivery_secret(d, mine) < 0)
+        return err_set(err, "out of memory");
+    forget_secret();
+    return 0;
+}
+
 static int run(struct job *j, const struct words *argv, struct err *err)
 {
     static const int signals[] = { SIGTERM, SIGINT, SIGHUP };
@@ -227,9 +238,12 @@ static int prepare(struct job *j, struct words *argv, const struct launch_argume
     if (rc == 0) {
         j->limit_ns = setting_value(SETTING_SLURM_TIMEOUT);
         plan.payload = j->delivery.on ? &j->delivery.payload : NULL;
+        plan.image = j->image = a->image;
         plan.inside = job && *job && !options.own_job;
         j->kill_wait = ask_kill_wait();
         rc = hand_over(&options, err);
+        if (rc == 0 && a->image)
+            rc = take_secret(&j->delivery, err);
     }
     if (rc == 0)
         rc = agent_command(&command, a->command, j->kill_wait, !plan.inside, err);

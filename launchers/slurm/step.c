@@ -70,9 +70,11 @@ static int add_step(struct words *argv, const struct step_plan *plan,
 
 static int add_script(struct words *argv, const struct step_plan *plan, struct err *err)
 {
-    const struct script_spec spec = {
-        .command = plan->command, .prefix = plan->prefix, .payload = plan->payload, .together = true
-    };
+    const struct script_spec spec = { .command = plan->command,
+                                      .prefix = plan->prefix,
+                                      .payload = plan->payload,
+                                      .together = true,
+                                      .image = plan->image };
     struct buf script = BUF_INIT;
     int rc = buf_add_text(&script, PRELUDE) < 0 ? err_set(err, "out of memory")
                                                 : script_line(&script, &spec, err);

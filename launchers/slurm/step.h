@@ -44,6 +44,7 @@ struct step_plan {
     const char *prefix;            /* CELLSPAN_REMOTE_PREFIX, or NULL */
     char *const *command;          /* the agent, NULL-terminated */
     const struct payload *payload; /* see script_spec */
+    const char *image;             /* see script_spec */
 };
 
 MUST_USE int step_compose(struct words *argv, const struct step_plan *plan,
@@ -53,6 +54,9 @@ MUST_USE int step_compose(struct words *argv, const struct step_plan *plan,
  * -1: memory is out. */
 MUST_USE int step_relay(struct words *argv, unsigned long job, const char *node, const char *agent,
                         const char *folder);
+/* The secret is not in srun's environment, but the last line before the agents': what a container
+ * gets from there can be read where it is described. */
+#define STEP_SECRET "CELLSPAN_SECRET="
 /* Must srun not see the variable of this name, since it would take it as an option? leave: we run
  * in a job, but make a new one. */
 bool step_hides(const char *name, bool inside, bool leave);

@@ -173,9 +173,21 @@ static void missing_text(const struct cause *c, char text[static CAUSE_TEXT_SIZE
     snprintf(text, CAUSE_TEXT_SIZE, "%.250s: %s", c->host, why);
 }
 
+static void container_text(const struct cause *c, char text[static CAUSE_TEXT_SIZE])
+{
+    char why[CAUSE_TEXT_SIZE - 256], end[64];
+
+    end_text(c->status, end);
+    container_state_text(c->container, end, last_line(c->said), why, sizeof why);
+    snprintf(text, CAUSE_TEXT_SIZE, "%.250s: %s", c->host, why);
+}
+
 void cause_text(const struct cause *c, char text[static CAUSE_TEXT_SIZE])
 {
-    if (c->missing)
+    if (c->container && container_state_failed(c->container) && c->stage != CAUSE_CONNECTING &&
+        WIFEXITED(c->status))
+        container_text(c, text);
+    else if (c->missing)
         missing_text(c, text);
     else if (c->stage == CAUSE_CONNECTING)
         connecting_text(c, text);

@@ -5,6 +5,8 @@
 
 #include <stdbool.h>
 
+#include "launchers/container.h"
+
 enum cause_stage {
     CAUSE_CONNECTING, /* the remote shell has not started yet */
     CAUSE_SEARCHING,  /* the shell runs, and the agent is not found yet */
@@ -19,8 +21,9 @@ struct cause {
     const char *found;   /* the agent's path there; NULL: unknown */
     const char *version; /* the agent's --version; NULL: unknown */
     const char *unsent;  /* why cellspan could not be sent there; NULL: nobody tried */
-    const char *said;    /* last lines of stderr, separated by '\n'; "" if there were none */
-    const char *heard;   /* last line of stdout before the shell started; NULL: none */
+    const struct container_state *container; /* NULL: there is to be none */
+    const char *said;  /* last lines of stderr, separated by '\n'; "" if there were none */
+    const char *heard; /* last line of stdout before the shell started; NULL: none */
     enum cause_stage stage;
     bool missing; /* the script reported that there is no agent */
     int status;   /* ssh's, from wait() */

@@ -220,7 +220,8 @@ static int compose_line(struct fleet *f, struct err *err)
                                 .prefix = setting_text(SETTING_REMOTE_PREFIX),
                                 .cwd = cwd,
                                 .setting = set,
-                                .payload = payload_known(&f->payload) ? &f->payload : NULL };
+                                .payload = payload_known(&f->payload) ? &f->payload : NULL,
+                                .image = f->plan.image };
     int rc;
 
     if (setting_value(SETTING_RELAY) == RELAY_AUTO)
@@ -263,6 +264,9 @@ static int prepare(struct fleet *f, const struct launch_arguments *a, struct err
 {
     if (ssh_hosts_parse(&f->hosts, a->spec, err) < 0 ||
         ssh_hosts_check(&f->hosts, a->ranks, err) < 0 || compose_ssh(&f->ssh, err) < 0)
+        return -1;
+    f->plan.image = a->image;
+    if (a->image && container_check(a->image, err) < 0)
         return -1;
     if (compose_command(f, a->command) < 0)
         return err_set(err, "out of memory");

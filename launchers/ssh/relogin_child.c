@@ -40,7 +40,7 @@ static void start(void *arg);
 /* $0: the agent's program; $1: the agent's folder, cellspan-PID-RANDOM. It has no single quotes and
  * no newlines, so that every kind of login shell passes it on. */
 #define SCRIPT                                                                                     \
-    "if [ -x \"$0\" ]; then exec \"$0\" --presence \"$1\"; fi; "                                   \
+    "if \"$0\" --version >/dev/null 2>&1; then exec \"$0\" --presence \"$1\"; fi; "                \
     "b=$(cat /proc/sys/kernel/random/boot_id 2>/dev/null) && "                                     \
     "echo \"" AGENT_LINE_PRESENCE AGENT_LINE_BOOT "$b\"; "                                         \
     "p=${1##*/cellspan-}; p=${p%%-*}; "                                                            \

@@ -28,9 +28,13 @@ static void start(void *arg);
 void ssh_child_init(struct ssh_child *c, const struct ssh_plan *plan, const struct ssh_host *host,
                     unsigned agent)
 {
-    *c = (struct ssh_child){
-        .plan = plan, .host = host, .agent = agent, .in = -1, .out = -1, .errs = -1
-    };
+    *c = (struct ssh_child){ .plan = plan,
+                             .host = host,
+                             .agent = agent,
+                             .in = -1,
+                             .out = -1,
+                             .errs = -1,
+                             .container = { .image = plan->image } };
     c->login = (struct login){ .login_limit = plan->login_limit, .start = start, .arg = c };
 }
 
@@ -64,6 +68,7 @@ void ssh_child_release(struct ssh_child *c)
     free(c->found);
     free(c->version);
     free(c->unsent);
+    container_state_release(&c->container);
     free(c->heard);
     free(c->machine);
     free(c->folder);
@@ -86,6 +91,8 @@ static void over(struct ssh_child *c)
 static void fail(struct ssh_child *c, const char *text)
 {
     c->failed = true;
+    if (c->container.busy) /* the kernel's clock stands for it */
+        report_node(c->agent, c->host->name, c->host->slots);
     report_failed(c->agent, "%s", text);
     over(c);
 }
@@ -162,7 +169,8 @@ static void agent_found(struct ssh_child *c, const char *path)
 
     text_replace(&c->found, path);
     c->missing = false;
-    if (c->sent) /* which takes its time: that of CELLSPAN_START_TIMEOUT begins again */
+    if (c->sent ||
+        c->container.busy) /* which takes its time: that of CELLSPAN_START_TIMEOUT begins again */
         report_node(c->agent, c->host->name, c->host->slots);
     if (c->asked_to_end || c->in < 0)
         return;
@@ -243,6 +251,8 @@ static bool mark_line(struct ssh_child *c, const char *line)
         know_machine(c, word + strlen(SCRIPT_MACHINE));
     else if (text_begins(word, SCRIPT_FOUND))
         agent_found(c, word + strlen(SCRIPT_FOUND));
+    if (!c->asked_to_end)
+        container_state_word(&c->container, c->agent, c->host->name, word);
     return true;
 }
 
@@ -446,6 +456,7 @@ static struct cause cause_of(const struct ssh_child *c, int status, const char *
         .found = c->found,
         .version = c->version,
         .unsent = c->unsent,
+        .container = &c->container,
         .said = said ? said : "",
         .missing = c->missing,
         .status = status,

@@ -10,6 +10,7 @@
 
 #include "base/loop/loop.h"
 #include "base/child_lines.h"
+#include "launchers/container.h"
 #include "launchers/ssh/cause.h"
 #include "launchers/ssh/hosts.h"
 #include "launchers/launcher.h"
@@ -27,6 +28,7 @@ struct ssh_plan {
     const char *program;     /* the agent's name */
     struct payload *payload; /* what is sent to a host that lacks cellspan */
     const char *prefix;      /* CELLSPAN_REMOTE_PREFIX; NULL: not set */
+    const char *image;       /* agents run in containers of it; NULL: in none */
     bool outlasts;           /* agents outlast their ssh: see docs/launchers.md, --stdin end */
     uint64_t limit_ns;       /* limit from ssh's start to the remote shell's "ready" */
     /* the line of script_line(), when the first host wants it */
@@ -65,10 +67,11 @@ struct ssh_child {
     int in, out, errs;
     char *found, *version, *unsent; /* see cause.h */
     char *machine;                  /* what identifies the machine; NULL: not known */
-    char *heard;                    /* the last line of stdout before the shell started */
-    struct buf send;                /* bytes to write to stdin */
-    struct slice after;             /* what comes after those; borrowed from the payload */
-    bool sent;                      /* cellspan was sent there */
+    struct container_state container;
+    char *heard;        /* the last line of stdout before the shell started */
+    struct buf send;    /* bytes to write to stdin */
+    struct slice after; /* what comes after those; borrowed from the payload */
+    bool sent;          /* cellspan was sent there */
     struct child_lines out_lines, err_lines;
     struct tail errors; /* the end of stderr */
     struct watch *out_watch, *err_watch, *in_watch, *timer;

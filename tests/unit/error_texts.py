@@ -39,6 +39,7 @@ C_OTHERS = {
     "grid_add": "a field of a table",
     "output_note": "a line beside the output",
     "output_news": "a line beside the output",
+    "report_busy": "progress",
     "report_say": "progress",
     "report_notice": "a notice states a fact",
     "say": "report_say() and report_failed() share it",

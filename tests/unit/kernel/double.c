@@ -173,15 +173,16 @@ static int out_send_nodes(void *arg, const unsigned *nodes, size_t n, const stru
     return 0;
 }
 
-static int out_engine_start(void *arg, const char *name, const char *spec, unsigned ranks,
-                            const json_t *changes, unsigned *number, struct err *err)
+static int out_engine_start(void *arg, const char *name, const char *spec, const char *image,
+                            unsigned ranks, const json_t *changes, unsigned *number,
+                            struct err *err)
 {
     struct world *w = arg;
     char *text = json_dumps(changes, JSON_COMPACT | JSON_SORT_KEYS);
 
     own(w, true);
-    if (buf_addf(&w->log, "engine %s (%s) %u%s%s\n", name, spec, ranks, text ? " " : "",
-                 text ? text : "") < 0)
+    if (buf_addf(&w->log, "engine %s (%s)%s%s %u%s%s\n", name, spec, image ? " in " : "",
+                 image ? image : "", ranks, text ? " " : "", text ? text : "") < 0)
         abort();
     free(text);
     own(w, false);

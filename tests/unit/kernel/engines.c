@@ -570,6 +570,41 @@ static void grows(void)
     world_close(&w);
 }
 
+/* ---- in containers ---- */
+
+static void images(void)
+{
+    struct clock clock;
+    struct world w;
+
+    home_open(&w, &clock);
+    run(&w, "%%distribute --in img\npass");
+    ok(is_over(&w, "ranks on this machine run where the notebook does") && !times(&w, "START"),
+       "ranks of this machine have no image");
+    next(&w, "%%distribute --on ray --in img\npass");
+    ok(is_over(&w, "ranks of --on ray can't run in it") && !times(&w, "engine "),
+       "nor those of other engines than ssh and slurm");
+    next(&w, "%%distribute --on slurm --in=--x\npass");
+    ok(is_over(&w, "it begins with a -"), "an option is no image");
+    next(&w, "%%distribute -n 1 --on ssh:h1 --in img\npass");
+    ok(logged(&w, "engine ssh (h1) in img 1"), "the engine is told of it");
+    all_up(&w, 1);
+    provide(&w);
+    all_ready(&w, 2, 2);
+    all_done(&w, 2, 2);
+    next(&w, "%%distribute --in other\npass");
+    ok(is_over(&w, "--in other: the ranks are in img (--fresh ends them"),
+       "ranks stay where they are");
+    next(&w, "%%distribute --in none\npass");
+    ok(is_over(&w, "--in none: the ranks are in img"), "also if the cell wants none");
+    next(&w, "%%distribute --fresh --in none\npass");
+    captured(&w, "{\"names\": []}");
+    w.first = 2;
+    all_exited(&w, 2, 2);
+    ok(in_order(&w, "engine stop 1", "engine ssh (h1) 0"), "but with --fresh");
+    world_close(&w);
+}
+
 int main(void)
 {
     struct err err = { "" };
@@ -581,6 +616,7 @@ int main(void)
     meets();
     many_absences();
     refusals();
+    images();
     environments();
     interrupts();
     moves();

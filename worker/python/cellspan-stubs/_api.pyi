@@ -16,7 +16,7 @@ _Init = Union[bool, Literal["nccl", "gloo"]]
 
 @overload
 def run(
-    fn: _Path, *args: object, n: int | str | None = None, on: str | None = None, ranks: _Ranks | None = None, merge: _Merge | None = None,
+    fn: _Path, *args: object, n: int | str | None = None, on: str | None = None, image: str | None = None, ranks: _Ranks | None = None, merge: _Merge | None = None,
     init: _Init | None = None, gpus: int | str | None = None, no_gpu: bool = False, share: bool = False, wait: _Time | None = None,
     env: Mapping[str, object] | None = None, cwd: _Path | None = None,
     no_code: bool = False, with_files: _Paths | None = None, timeout: _Time | None = None, grace: _Time | None = None,
@@ -24,7 +24,7 @@ def run(
 ) -> None: ...
 @overload
 def run(
-    fn: Callable[..., _T], *args: Any, gather: Literal[True], n: int | str | None = None, on: str | None = None, ranks: _Ranks | None = None,
+    fn: Callable[..., _T], *args: Any, gather: Literal[True], n: int | str | None = None, on: str | None = None, image: str | None = None, ranks: _Ranks | None = None,
     merge: _Merge | None = None, init: _Init | None = None, gpus: int | str | None = None, no_gpu: bool = False, share: bool = False, wait: _Time | None = None,
     env: Mapping[str, object] | None = None, cwd: _Path | None = None,
     no_code: bool = False, with_files: _Paths | None = None, timeout: _Time | None = None, grace: _Time | None = None,
@@ -32,7 +32,7 @@ def run(
 ) -> list[_T]: ...
 @overload
 def run(
-    fn: Callable[..., _T], *args: Any, n: int | str | None = None, on: str | None = None, ranks: _Ranks | None = None, merge: _Merge | None = None,
+    fn: Callable[..., _T], *args: Any, n: int | str | None = None, on: str | None = None, image: str | None = None, ranks: _Ranks | None = None, merge: _Merge | None = None,
     init: _Init | None = None, gpus: int | str | None = None, no_gpu: bool = False, share: bool = False, wait: _Time | None = None,
     env: Mapping[str, object] | None = None, cwd: _Path | None = None,
     no_code: bool = False, with_files: _Paths | None = None, timeout: _Time | None = None, grace: _Time | None = None,
@@ -40,7 +40,7 @@ def run(
 ) -> _T: ...
 @overload
 def call(
-    fn: _Path, args: Sequence[object] = (), kwargs: None = None, *, n: int | str | None = None, on: str | None = None,
+    fn: _Path, args: Sequence[object] = (), kwargs: None = None, *, n: int | str | None = None, on: str | None = None, image: str | None = None,
     ranks: _Ranks | None = None, merge: _Merge | None = None, init: _Init | None = None, gpus: int | str | None = None, no_gpu: bool = False,
     share: bool = False, wait: _Time | None = None, env: Mapping[str, object] | None = None, cwd: _Path | None = None,
     no_code: bool = False, with_files: _Paths | None = None, timeout: _Time | None = None,
@@ -49,7 +49,7 @@ def call(
 @overload
 def call(
     fn: Callable[..., _T], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, *, gather: Literal[True],
-    n: int | str | None = None, on: str | None = None, ranks: _Ranks | None = None, merge: _Merge | None = None, init: _Init | None = None,
+    n: int | str | None = None, on: str | None = None, image: str | None = None, ranks: _Ranks | None = None, merge: _Merge | None = None, init: _Init | None = None,
     gpus: int | str | None = None, no_gpu: bool = False, share: bool = False, wait: _Time | None = None, env: Mapping[str, object] | None = None,
     cwd: _Path | None = None,
     no_code: bool = False, with_files: _Paths | None = None, timeout: _Time | None = None, grace: _Time | None = None, fresh: bool = False, seed: int | None = None,
@@ -57,7 +57,7 @@ def call(
 @overload
 def call(
     fn: Callable[..., _T], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, *, n: int | str | None = None,
-    on: str | None = None, ranks: _Ranks | None = None, merge: _Merge | None = None, init: _Init | None = None, gpus: int | str | None = None,
+    on: str | None = None, image: str | None = None, ranks: _Ranks | None = None, merge: _Merge | None = None, init: _Init | None = None, gpus: int | str | None = None,
     no_gpu: bool = False, share: bool = False, wait: _Time | None = None, env: Mapping[str, object] | None = None, cwd: _Path | None = None,
     no_code: bool = False, with_files: _Paths | None = None, timeout: _Time | None = None, grace: _Time | None = None, fresh: bool = False, gather: Literal[False] = False, seed: int | None = None,
 ) -> _T: ...

@@ -20,6 +20,7 @@ _TIME = "a number of seconds, or text such as '5min',"
 _WANTED = {
     "nproc": "a count, or 'gpu',",
     "on": "an engine, such as 'ssh:host1,host2',",
+    "in": "the name of an image, such as 'docker://NAME',",
     "ranks": "a rank, a list of ranks, or text such as '0,3-5',",
     "gpus": "a count, 'own', or both as in '2,own',",
     "wait": _TIME,

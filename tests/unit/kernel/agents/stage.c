@@ -247,7 +247,7 @@ unsigned stage_engine(struct stage *s, const char *shell)
     unsigned engine;
 
     setenv("FAKE", shell, 1);
-    if (engines_start(s->engines, "fake", "a b", 7, NULL, &engine, &err) < 0) {
+    if (engines_start(s->engines, "fake", "a b", NULL, 7, NULL, &engine, &err) < 0) {
         fprintf(stderr, "%s\n", err.text);
         return 0;
     }

@@ -58,13 +58,13 @@ static void unknown_ones(struct stage *s)
     struct err err = { "" };
     unsigned engine;
 
-    is_int(engines_start(s->engines, "fakr", "", 0, NULL, &engine, &err), -1,
+    is_int(engines_start(s->engines, "fakr", "", NULL, 0, NULL, &engine, &err), -1,
            "an engine that is not there");
     ok(strstr(err.text, "did you mean fake") && strstr(err.text, "local"), "%s", err.text);
     err.text[0] = '\0';
-    is_int(engines_start(s->engines, "../x", "", 0, NULL, &engine, &err), -1, "nor is a path: %s",
-           err.text);
-    is_int(engines_start(s->engines, "", "", 0, NULL, &engine, &err), -1, "nor nothing");
+    is_int(engines_start(s->engines, "../x", "", NULL, 0, NULL, &engine, &err), -1,
+           "nor is a path: %s", err.text);
+    is_int(engines_start(s->engines, "", "", NULL, 0, NULL, &engine, &err), -1, "nor nothing");
 }
 
 static void failures_have_words(struct stage *s)
@@ -358,7 +358,7 @@ static void interfaces_are_chosen(void)
 
     stage_open(&s);
     setenv("CELLSPAN_INTERFACE", "nowhere7", 1);
-    ok(engines_start(s.engines, "fake", "", 0, NULL, &engine, &err) < 0 &&
+    ok(engines_start(s.engines, "fake", "", NULL, 0, NULL, &engine, &err) < 0 &&
            strstr(err.text, "CELLSPAN_INTERFACE=nowhere7") && strstr(err.text, "127.0.0.1"),
        "%s", err.text);
     setenv("CELLSPAN_INTERFACE", "127.0.0.1", 1);
@@ -394,13 +394,13 @@ static void ports_are_chosen(void)
     stage_open(&s);
     setenv("CELLSPAN_INTERFACE", "127.0.0.1", 1);
     setenv("CELLSPAN_PORT", "ssh", 1);
-    ok(engines_start(s.engines, "fake", "", 0, NULL, &engine, &err) < 0 &&
+    ok(engines_start(s.engines, "fake", "", NULL, 0, NULL, &engine, &err) < 0 &&
            strstr(err.text, "CELLSPAN_PORT=ssh: a port or a range of ports is wanted"),
        "%s", err.text);
     snprintf(text, sizeof text, "%u", port);
     setenv("CELLSPAN_PORT", text, 1);
     err = (struct err){ "" };
-    ok(engines_start(s.engines, "fake", "", 0, NULL, &engine, &err) < 0 &&
+    ok(engines_start(s.engines, "fake", "", NULL, 0, NULL, &engine, &err) < 0 &&
            strstr(err.text, "this port is taken (") && strstr(err.text, "engine_run.t, process"),
        "%s", err.text);
     snprintf(text, sizeof text, "%u-%u", port, port + 8);
@@ -425,7 +425,7 @@ static void addresses_are_advertised(void)
 
     stage_open(&s);
     setenv("CELLSPAN_ADVERTISE", "gw.example:99999", 1);
-    ok(engines_start(s.engines, "fake", "", 0, NULL, &engine, &err) < 0 &&
+    ok(engines_start(s.engines, "fake", "", NULL, 0, NULL, &engine, &err) < 0 &&
            strstr(err.text, "CELLSPAN_ADVERTISE=gw.example:99999: \"gw.example:99999\": its port"),
        "%s", err.text);
     setenv("CELLSPAN_ADVERTISE", "gw.example:443,10.0.0.5", 1);
