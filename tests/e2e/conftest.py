@@ -24,8 +24,8 @@ GROUPS = {
     "chromium": ("test_lab", "test_panel_page", "test_bars"),
 }
 # Files that take 20 s or more, the longest first: so no long one is left when the others have ended. Those of a group stand where the whole
-# group belongs. The first six are long in tests/clients.
-LONGEST = ("test_lab", "test_headless", "test_documents", "test_lightning", "test_frameworks", "test_slow_clients",
+# group belongs. The first seven are long in tests/clients.
+LONGEST = ("test_lab", "test_headless", "test_documents", "test_lightning", "test_frameworks", "test_slow_clients", "test_cpp_builds",
            "test_host_faults", "test_slurm", "test_launchers_slurm", "test_relay_slurm", "test_engines_slurm", "test_interfaces", "test_images_slurm",
            "test_images", "test_engines", "test_changing_networks", "test_away", "test_on", "test_relay", "test_busy", "test_debugger", "test_ranks",
            "test_code", "test_spawned_processes", "test_gpus_nccl", "test_install", "test_torch_errors", "test_hosts",
@@ -34,7 +34,7 @@ LONGEST = ("test_lab", "test_headless", "test_documents", "test_lightning", "tes
            "test_commands", "test_real_gpus", "test_maggy", "test_torch_distributor", "test_glance", "test_firewalls", "test_logins",
            "test_panel", "test_variable_rules", "test_launchers", "test_ps_all", "test_odd_machines", "test_interrupts",
            "test_traces", "test_px_interrupts", "test_map", "test_other_worlds", "test_slow_answers", "test_notice", "test_px_program",
-           "test_distribute", "test_cpp_builds", "test_beside", "test_wire", "test_calls", "test_scatter", "test_slow_starts")
+           "test_distribute", "test_beside", "test_wire", "test_calls", "test_scatter", "test_slow_starts")
 
 SETTINGS = tempfile.mkdtemp(prefix="cellspan-e2e-")
 os.environ["IPYTHONDIR"] = os.path.join(SETTINGS, "ipython")
@@ -65,7 +65,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "doubles: one of those cases that the doubles of the driver's libraries can play as well")
     config.addinivalue_line("markers", "only_names: has names of packages in its text, but uses none: torch_users.py")
     config.addinivalue_line("markers", "soak: takes minutes; runs only where CELLSPAN_TEST_SOAK is set (tests/soak)")
-    config.addinivalue_line("markers", "clients: a program of others, the pages of docs/, torch's and Lightning's own ways to train, or processes that import torch anew, which take long; tests/clients runs them")
+    config.addinivalue_line("markers", "clients: a program of others, the pages of docs/, torch's and Lightning's own ways to train, what torch compiles, or processes that import torch anew, which take long; tests/clients runs them")
     config.addinivalue_line("markers", "package: how cellspan gets to hosts that lack it; tests/package runs them")
 
 

@@ -12,7 +12,7 @@ from packages import needs
 pexpect = pytest.importorskip("pexpect")
 needs("jupyter_console")
 LIMIT = 60
-pytestmark = pytest.mark.limit(400)
+pytestmark = [pytest.mark.clients, pytest.mark.limit(400)]
 
 
 @pytest.fixture

@@ -9,6 +9,8 @@ import signal
 import pytest
 from client import values
 
+pytestmark = pytest.mark.clients
+
 SOURCE = 'extern "C" double twice(double x) { return 2 * x; }\n'
 # It compiles when the file `go` is there.
 COMPILER = """#!/bin/sh

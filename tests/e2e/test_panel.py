@@ -261,6 +261,7 @@ def test_a_notebook_without_a_page_keeps_the_last_state(execute):  # noqa: F811
     assert [lines[rank][-1] for rank in range(4)] == ["line 9"] * 4 and tabs(outputs[1].data)["3"][1] == "line 9\n"
 
 
+@pytest.mark.clients
 @pytest.mark.parametrize("clean", [False, True])
 def test_nbconvert_writes_the_tabs_or_all_texts_under_headings(tmp_path, jupyter_env, clean):
     import nbformat
