@@ -369,6 +369,22 @@ def test_what_home_changes_of_a_class_of_a_rank_reaches_all(nb):
     nb.run("%%distribute -r 0\nKr.lr").assert_error("VariableConflict")
 
 
+def test_a_result_does_not_undo_what_home_has_done_to_a_class_of_a_rank(nb):
+    nb.ok("%%distribute -n 2 -r 0\nclass Kr:\n    lr = 1\nkr = Kr()")
+    nb.ok("%pull kr -r 0\n")
+    nb.ok("Kr = type(kr)\nKr.lr = 5")
+    read = "%%distribute -n 2 -r 0 --gather --no-capture\nkr"
+    nb.ok(read)
+    assert nb.ok("Kr.lr").value == "5"
+    nb.ok("%%distribute -n 2 -r 0 --no-capture\nKr.lr = 7")
+    assert "cellspan: the class Kr was changed at home and on a rank: home's stays (%pull Kr -r RANK fetches a rank's)" in nb.ok(read).shown
+    assert nb.ok("Kr.lr").value == "5"
+    refused(nb.run("x = [Kr()]\n") and nb.run("%%distribute -n 2 -r 0\nx"), "Kr")
+    nb.ok("%pull kr -r 0")
+    assert nb.ok("Kr.lr").value == "7"
+    assert rank_values(nb, "x[0].lr, Kr.lr", 1) == [(7, 7)]
+
+
 def refused(cell, name):
     """Home can tell that it has changed what a function reads by its name."""
     told = cell.assert_error("VariableConflict")

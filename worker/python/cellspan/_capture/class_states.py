@@ -12,6 +12,7 @@ compared by their pickles in this process; for home's, the bundle is loaded agai
 from __future__ import annotations
 
 import pickle
+import sys
 import weakref
 
 from cloudpickle import cloudpickle
@@ -222,6 +223,25 @@ class ClassStates:
         ours = pickled(cls, self._user_ns, self._chunks(), whole=cls, before=computed)[0]
         (own, buffers), (digest, others) = fingerprint(ours, again=True), fingerprint(theirs, again=True)
         return own == digest and len(buffers) == len(others) and all(a.view()[0] == b.view()[0] for a, b in zip(buffers, others))
+
+
+class AtHome(ClassStates):
+    """The classes that home has from ranks: a result of a rank must not undo what home has done to one. What home has defined stays as it is."""
+
+    def __init__(self, user_ns):
+        super().__init__(user_ns, reducers.Chunks)
+        rebuild.on_sent = None
+
+    def takes(self, cls, loading):
+        if rebuild.is_own(cls):
+            return False
+        try:
+            return super().takes(cls, loading)
+        except rebuild.VariableConflict:
+            name = cls.__qualname__
+            text = f"the class {name} was changed at home and on a rank: home's stays (%pull {name} -r RANK fetches a rank's)"
+            loading.say(text) if loading.say is not None else print(f"cellspan: {text}", file=sys.stderr)
+            return False
 
 
 def _of_both(cls, user_ns):

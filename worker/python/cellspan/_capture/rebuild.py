@@ -26,10 +26,10 @@ class VariableConflict(Exception):
 
 class Loading:
     """What the functions below need while a bundle is loaded: the namespace and the storages. pickled: (its pickle, its buffers), for who has
-    to load it again. forced: the ids of the classes that it replaces, or True: all of them."""
+    to load it again. forced: the ids of the classes that it replaces, or True: all of them. say: as of class_versions.tell()."""
 
-    def __init__(self, user_ns, views=(), placed=None, pickled=None, forced=()):
-        self.user_ns, self.pickled, self.forced = user_ns, pickled, forced
+    def __init__(self, user_ns, views=(), placed=None, pickled=None, forced=(), say=None):
+        self.user_ns, self.pickled, self.forced, self.say = user_ns, pickled, forced, say
         self.taken = {}  # {class that is here: does it get the state that comes?}
         self._views = views  # [(memoryview, base)], by storage number
         self._storages = dict(placed or {})
@@ -347,7 +347,7 @@ def is_received(cls):
 
 def is_own(cls):
     """Was it defined here, and only comes back?"""
-    return cls in pickled_here and cls not in _received
+    return isinstance(cls, type) and cls in pickled_here and cls not in _received
 
 
 def _is_taken(cls, number=None):

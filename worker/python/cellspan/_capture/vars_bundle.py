@@ -107,7 +107,7 @@ def pack(obj, user_ns=None, limit=None, small=0, keeps=False):
     the descriptor.
 
     user_ns: the notebook's namespace (default: __main__'s). limit: the most bytes; above it, BundleTooLarge is raised. keeps: home binds the
-    values of this dict, and those that are classes replace home's own.
+    values of this dict: home takes those that are classes, and the classes of this process, as they are here.
     If a value can't be pickled, raises pickle's exception (see reason()).
     """
     try:
@@ -116,7 +116,7 @@ def pack(obj, user_ns=None, limit=None, small=0, keeps=False):
         raise BundleTooLarge(error.args[0], limit, at_least=True) from None
     if limit is not None and pickled.size > limit:
         raise BundleTooLarge(pickled.size, limit)
-    forced = _ids_of_classes(obj) if keeps else ()
+    forced = _ids_of_classes([*obj.values(), *filter(rebuild.is_own, pickled.by_value)]) if keeps else ()
     packed = flat(pickled, small, forced=forced) or place(pickled, forced)[:2]
     if rebuild.on_sent is not None and pickled.by_value:
         rebuild.on_sent([value for value in pickled.by_value if isinstance(value, type)], keeps, forced)
@@ -125,7 +125,7 @@ def pack(obj, user_ns=None, limit=None, small=0, keeps=False):
 
 def _ids_of_classes(values):
     ids = sys.modules["cloudpickle.cloudpickle"]._DYNAMIC_CLASS_TRACKER_BY_CLASS
-    return [ids[value] for value in values.values() if isinstance(value, type) and value in ids]
+    return [ids[value] for value in values if isinstance(value, type) and value in ids]
 
 
 def _front(pickled, absent=(), forced=()):
@@ -298,7 +298,7 @@ def _rebuilt(views, meta, body, user_ns, placed, land, loads, label, say):
             imports.whole("torch")
     namespace, value = rebuild.main_namespace() if user_ns is None else user_ns, None
     try:
-        with rebuild.load_into(rebuild.Loading(namespace, storages, placed, (body, views[:count]), meta.get("forced", ()))):
+        with rebuild.load_into(rebuild.Loading(namespace, storages, placed, (body, views[:count]), meta.get("forced", ()), say)):
             value = (loads or pickle.loads)(body, buffers=views[:count])
     except rebuild.VariableConflict as error:
         raise error.with_traceback(None) from None

@@ -418,9 +418,10 @@ class Home(Calls):
     def captures(self):
         """The Capture, which knows home's variables and which of them were sent."""
         if self._capturer is None:
-            from .._capture.capture import Capture
+            from .._capture import capture, class_states
 
-            self._capturer = Capture(self.shell.user_ns)
+            self._capturer = capture.Capture(self.shell.user_ns)
+            class_states.AtHome(self.shell.user_ns)
         return self._capturer
 
     def _record(self, count, raw):
