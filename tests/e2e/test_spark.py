@@ -105,6 +105,25 @@ def test_the_example_on_a_cluster(engine, jupyter_env, tmp_path):
     assert "image/png" in (tmp_path / "torch_distributor_spark.ipynb").read_text()
 
 
+@pytest.mark.skipif("spark-session" not in NAMES, reason="it makes a classic session")
+@pytest.mark.parametrize("engine", ["spark-session"], indirect=True)
+def test_a_call_on_a_session_that_was_made_just_now(engine):
+    """Its executors come while it waits. lagom() says no number of ranks."""
+    code = ("import os, torch\nfrom cellspan.maggy import experiment\nfrom cellspan.maggy.config import TorchDistributedConfig\n"
+            "def train(module): return {'world': int(os.environ['WORLD_SIZE'])}\n"
+            "experiment.lagom(train, TorchDistributedConfig(torch.nn.Linear))['results']")
+    notebook = Notebook(env=engine.variables())
+    try:
+        cell = notebook.ok(engine.first + "\n" + code, limit=LIMIT)
+        assert values(cell) == [{"world": 3}] * 3, cell.shown  # as many as the session may have
+        assert re.search(r"^--on spark holds 3 slots since \d\d:\d\d:\d\d: %ranks stop frees them$", notebook.ok("%ranks", limit=LIMIT).shown, re.M)
+        said = notebook.run("from cellspan.torch import TorchDistributor\nTorchDistributor(2, local_mode=False).run(abs, -1)", limit=LIMIT)
+        assert said.assert_error("RuntimeError").reply["evalue"].startswith("use_gpu=True: there is no GPU on "), said.shown
+    finally:
+        notebook.close()
+    assert notebook.left == []
+
+
 def test_the_article_about_torch_distributor(nb, tmp_path):
     nb.ok("from cellspan.torch import TorchDistributor\ndistributor = TorchDistributor(\n    num_processes=1,\n    local_mode=False,\n    use_gpu=False)")
     nb.ok("def train(a, b, c):\n    print(f'Got a={a}, b={b}, c={c}')\n    return 'success'")

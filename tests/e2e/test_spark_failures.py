@@ -92,20 +92,25 @@ def test_another_python_on_executors_is_named(engine, notebook):
     assert said.startswith("Python on the executors is %s, the notebook's is %s" % (version, ours)) and "set PYSPARK_PYTHON" in said, said
 
 
-@only("spark-connect")
-def test_another_python_of_a_connect_server_is_named(engine, notebook):
-    """On a cluster of its own: the server's environment says which it is."""
-    python, version = other_python()
+def refused_by(engine, notebook, **settings):
+    """refused(), on a cluster of its own with these settings, too."""
     before = engine.settings
     try:
         engine.down()
-        engine.settings = {**before, "SPARK_PYTHON": python}
+        engine.settings = {**before, **settings}
         engine.up()
-        said = refused(engine, notebook())
+        return refused(engine, notebook())
     finally:
         engine.down()
         engine.settings = before
         engine.up()
+
+
+@only("spark-connect")
+def test_another_python_of_a_connect_server_is_named(engine, notebook):
+    """The server's environment says which it is."""
+    python, version = other_python()
+    said = refused_by(engine, notebook, SPARK_PYTHON=python)
     ours = ".".join(platform.python_version_tuple()[:2])
     assert said.startswith("Python on the executors is %s, the notebook's is %s: set PYSPARK_PYTHON, in the environment of the Spark Connect server" % (
         version, ours)), said
@@ -136,6 +141,13 @@ def test_dynamic_allocation_of_an_application_is_refused_by_name(engine, noteboo
         assert values(nb.ok(cell(engine, "7", "--gather"), limit=LIMIT)) == [7, 7]
     finally:
         os.truncate(path, before)
+
+
+@only("spark-connect")
+def test_dynamic_allocation_of_a_connect_server_is_refused_by_name(engine, notebook):
+    conf = engine.settings["SPARK_CONF"] + "\nspark.dynamicAllocation.enabled true\nspark.dynamicAllocation.shuffleTracking.enabled true"
+    said = refused_by(engine, notebook, SPARK_CONF=conf)
+    assert "spark.dynamicAllocation.enabled is true in the notebook's session, and Spark refuses barrier stages then: the server must be started" in said, said
 
 
 @only("spark-session")
