@@ -14,6 +14,7 @@ import shlex
 import shutil
 import socket
 import sys
+from urllib.parse import urlparse
 
 sys.dont_write_bytecode = True  # whoever removes cellspan removes this folder
 # The modules here have names that other packages may have, too. So this folder must not be on the path.
@@ -49,6 +50,12 @@ def complaint(command):
 
 def answer_requests(to_lister, given):
     """The second process."""
+    url = urlparse(os.environ["JUPYTERHUB_SERVICE_URL"])
+    try:  # as root, for it may be a port below 1024, which nobody else can take before us
+        listening = socket.create_server((url.hostname, url.port), family=socket.AF_INET6 if ":" in url.hostname else socket.AF_INET)
+    except OSError as error:
+        return ("%s: %s: another program has that port, the address is not this machine's, or only root may take the port; give the service "
+                "another url" % (url.geturl(), os.strerror(error.errno) if error.errno and error.errno > 0 else error))
     try:
         if os.geteuid() == 0:
             give_up_rights(given.user)
@@ -56,13 +63,10 @@ def answer_requests(to_lister, given):
     except RightsError as error:
         return str(error)
     try:
-        from hub_service.web import PortError, serve
+        from hub_service.web import serve
     except (ImportError, OSError) as error:
         return "%s: the user with number %d must be able to read this Python's packages" % (error, os.geteuid())
-    try:
-        serve(to_lister, given)
-    except PortError as error:
-        return str(error)
+    serve(to_lister, given, listening)
     return "the part that lists notebooks has ended"
 
 

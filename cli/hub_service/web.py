@@ -8,9 +8,9 @@ import json
 import os
 import pwd
 import time
-from urllib.parse import urlparse
 
 from jupyterhub.services.auth import HubOAuth, HubOAuthCallbackHandler, HubOAuthenticated
+from tornado.httpserver import HTTPServer
 from tornado.web import Application, HTTPError, RequestHandler
 
 from .lister import HEAD
@@ -29,10 +29,6 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-
-
-class PortError(Exception):
-    """The service's address can't be had; says why."""
 
 
 class Listing:
@@ -177,7 +173,7 @@ class Callback(HubOAuthCallbackHandler):
     write_error = Handler.write_error
 
 
-async def _serve(to_lister, given):
+async def _serve(to_lister, given, listening):
     streams = await asyncio.open_unix_connection(sock=to_lister, limit=1 << 20)
     listing = Listing(streams, given.every, given.limit)
     # Tokens that the hub takes back are refused soon
@@ -190,15 +186,11 @@ async def _serve(to_lister, given):
         (prefix + "metrics", Metrics, shared),
         (prefix + "oauth_callback", Callback),
     ], cookie_secret=os.urandom(32), default_handler_class=Missing, default_handler_args=shared)
-    url = urlparse(os.environ["JUPYTERHUB_SERVICE_URL"])
-    try:
-        application.listen(url.port, url.hostname, max_body_size=1 << 16, max_header_size=1 << 15)
-    except OSError as error:
-        raise PortError("%s: %s: another program has that port, or the address is not this machine's; give the service another url"
-                        % (url.geturl(), error.strerror)) from None
+    listening.setblocking(False)
+    HTTPServer(application, max_body_size=1 << 16, max_header_size=1 << 15).add_socket(listening)
     await listing.take_all()
 
 
-def serve(to_lister, given):
-    """Returns when the other process has ended. PortError: the port is taken."""
-    asyncio.run(_serve(to_lister, given))
+def serve(to_lister, given, listening):
+    """Returns when the other process has ended. listening: the socket to which requests come."""
+    asyncio.run(_serve(to_lister, given, listening))

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -71,6 +72,17 @@ def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
+
+
+def free_port_of_root():
+    """Below 1024."""
+    for port in random.sample(range(600, 1024), 424):
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+            return port
+        except OSError:
+            pass
+    raise AssertionError("no port below 1024 is free")
 
 
 def until(holds, limit=120):

@@ -13,7 +13,7 @@ import time
 
 import pytest
 import requests
-from hub import TOP, USERS, Hub, free_port, until
+from hub import TOP, USERS, Hub, free_port, free_port_of_root, until
 
 ANN, BOB = USERS
 CAT = "cs-cat"  # has no account on the machine
@@ -23,7 +23,7 @@ SECRET = "the_text_of_the_cell"
 ODD = "/x/<script>document.title='owned'</script>\"'&amp;\n\u202egnp.\u2066\x1b[2J\u200b</table><img src=x onerror=alert(1)>"
 LONG = ["/long/" + "n" * 60_000 + "<b>end", "/long/" + "m" * 120_000]
 # The values that an admin changes, and what another machine has in another place.
-CHANGED = {'PREFIX = "/usr/local"': "PREFIX = {prefix!r}", "SEE_ALL = []": "SEE_ALL = [{bob!r}]", "127.0.0.1:10105": "127.0.0.1:{port}", "# c.Jupy": "c.Jupy", "#      ": "",
+CHANGED = {'PREFIX = "/usr/local"': "PREFIX = {prefix!r}", "SEE_ALL = []": "SEE_ALL = [{bob!r}]", "127.0.0.1:883": "127.0.0.1:{port}", "# c.Jupy": "c.Jupy", "#      ": "",
            'open("/etc/jupyterhub/prometheus.token").read().strip()': "{token!r}"}
 SETS = """
 load_subconfig({path!r})
@@ -61,7 +61,7 @@ class Machine(Hub):
             text = file.read()
         for old, new in CHANGED.items():
             assert old in text, old
-            text = text.replace(old, new.format(prefix=os.path.dirname(os.path.dirname(os.environ["HUB_CELLSPAN"])), bob=BOB, port=free_port(), token=self.metrics_token))
+            text = text.replace(old, new.format(prefix=os.path.dirname(os.path.dirname(os.environ["HUB_CELLSPAN"])), bob=BOB, port=free_port_of_root(), token=self.metrics_token))
         path = os.path.join(self.folder, "gpu_page.py")
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
@@ -246,10 +246,11 @@ def starts(hub, **more):
 def test_what_keeps_the_service_from_starting_is_named(hub):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         url = "http://127.0.0.1:%d" % taken.getsockname()[1]
-        start = starts(hub, JUPYTERHUB_SERVICE_URL=url)
-        for words, said in (((), url + ": Address already in use: another program has that port"), (("--user", "root"), "must not be root"),
-                            (("--user", "no-such-user"), "there is no such user"), (("--cellspan", "/nowhere/cellspan"), "there is no such program")):
-            done = start(*words)
+        free = "http://127.0.0.1:%d" % free_port()
+        for at, words, said in ((url, (), url + ": Address already in use: another program has that port"), (free, ("--user", "root"), "must not be root"),
+                                (free, ("--user", "no-such-user"), "there is no such user"),
+                                (free, ("--cellspan", "/nowhere/cellspan"), "there is no such program")):
+            done = starts(hub, JUPYTERHUB_SERVICE_URL=at)(*words)
             assert done.returncode == 1 and said in done.stderr and len(done.stderr.splitlines()) == 1, done
 
 

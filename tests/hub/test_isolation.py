@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 
 import pytest
@@ -97,6 +98,14 @@ def test_nobody_traces_or_connects_to_what_is_anothers(hub):
     tried = dict(zip(names, ast.literal_eval(bob.run("[tries(connects, name) for name in %r]" % names))))
     for name, how in tried.items():
         assert how == ("ConnectionRefusedError" if name[0] == "\0" else "PermissionError"), tried  # the first only keep a number
+
+
+@pytest.mark.parametrize("example", ["one_machine/jupyterhub_config.py", "one_machine/gpu_page.py", "slurm/jupyterhub_config.py"])
+def test_only_root_can_take_a_port_of_the_hub(example):
+    """While the hub is down, another one who listens there would get passwords, and the tokens of servers."""
+    with open(os.path.join(TOP, "examples", "jupyterhub", example), encoding="utf-8") as file:
+        ports = [int(port) for port in re.findall(r"(?:://[^\s\"]*:|_port = )(\d+)", file.read())]
+    assert len(ports) >= (1 if "page" in example else 3) and all(port < 1024 for port in ports), ports
 
 
 def test_ports_are_open_to_neighbours(hub):

@@ -19,7 +19,7 @@ c.JupyterHub.services.append(
     {
         "name": "cellspan",
         "display": True,
-        "url": "http://127.0.0.1:10105",
+        "url": "http://127.0.0.1:883",  # only root takes a port below 1024, so no user is there before the service
         # The hub's Python runs it, and it runs PREFIX/bin/cellspan. If root starts it, the part that answers requests is `nobody`.
         "command": [sys.executable, "-I", f"{PREFIX}/lib/cellspan/hub_service"],
         "oauth_no_confirm": True,

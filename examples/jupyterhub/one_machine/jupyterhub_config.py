@@ -12,6 +12,16 @@ c.JupyterHub.authenticator_class = "pam"
 c.PAMAuthenticator.allowed_groups = {"notebooks"}
 c.PAMAuthenticator.admin_groups = {"sudo"}
 
+# Passwords come here. Where the network is not trusted, take "https://:443", and name a certificate and its key.
+c.JupyterHub.bind_url = "http://:80"
+# c.JupyterHub.ssl_cert, c.JupyterHub.ssl_key = "/etc/jupyterhub/hub.crt", "/etc/jupyterhub/hub.key"
+# Only root takes ports below 1024. Whoever took another one while the hub is down would get passwords and servers' tokens.
+c.JupyterHub.hub_port = 881
+c.ConfigurableHTTPProxy.api_url = "http://127.0.0.1:882"
+# What one user's server sends to another one's browser can act for the other. With a domain for each user, which DNS and the certificate
+# must have (*.hub.example.org), it can't:
+# c.JupyterHub.subdomain_host = "https://hub.example.org"
+
 
 class Servers(SystemdSpawner):
     # Version 1.0.2 says that a property may have a list of values, and stumbles over one.
