@@ -78,7 +78,7 @@ c.Spawner.start_timeout = 1800  # the time in Slurm's queue is part of it
 
 # The hub runs as root, and asks Slurm as the user. The nodes have its Python at the same path.
 BIN = os.path.dirname(sys.executable)
-c.BatchSpawnerBase.exec_prefix = "runuser -u {username} --"
+c.BatchSpawnerBase.exec_prefix = "/sbin/runuser -u {username} --"
 c.BatchSpawnerBase.batchspawner_singleuser_cmd = os.path.join(BIN, "batchspawner-singleuser")
 c.Spawner.cmd = [os.path.join(BIN, "jupyterhub-singleuser")]
 
