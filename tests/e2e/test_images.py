@@ -10,6 +10,7 @@ import re
 import shlex
 import signal
 
+import images
 import pytest
 from client import values
 from engines import HOST_TOOLS, bring_up
@@ -178,6 +179,20 @@ def test_images_and_programs_that_are_not_there(notebook, tmp_path):
     assert "apptainer is not on its PATH, and runs the image x.sif" in refused(notebook(), KEPT % (1, "h1", "x.sif"))
     nowhere = {"CELLSPAN_%s" % name: "/nowhere/it {image}" for name in ("APPTAINER", "PODMAN", "DOCKER", "ENROOT")}
     assert "none of apptainer, podman, docker and enroot is on its PATH" in refused(notebook(env=nowhere), KEPT % (1, "h1", IMAGE))
+
+
+def test_images_that_lack_what_ranks_need(notebook, boats, tmp_path):
+    old = "#!/bin/sh\necho glibc 2.17\n"
+    for name, python, change, words in (
+            ("bare", False, lambda root: None, "h1 did not come up: the image has no Python: there is no python3.11, python3 or python on its PATH"),
+            ("empty", False, lambda root: (root / "usr/bin/sh").unlink(), "no container of the image localhost/empty:1 began (ended with status 127): "),
+            ("old", True, lambda root: write_program(str(root / "usr/bin/getconf"), old), "it has glibc-2.17, and cellspan's programs need glibc 2.")):
+        root, tar = tmp_path / name, str(tmp_path / (name + ".tar"))
+        images.make_root(str(root), python=python)
+        change(root)
+        images.pack(str(root), tar)
+        boats.load("h1", tar, "localhost/%s:1" % name)
+        assert words in refused(notebook(), KEPT % (1, "h1", "localhost/%s:1" % name))
 
 
 def test_settings_that_are_wrong(notebook):
