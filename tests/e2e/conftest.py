@@ -20,13 +20,13 @@ LIMIT = 300  # seconds that a test may take with its fixtures; @pytest.mark.limi
 
 # With `pytest -n N --dist loadfile` the tests of a file run one after the other, for they share a kernel. So do those of these files:
 GROUPS = {
-    "slurm": ("test_slurm", "test_launchers_slurm", "test_engines_slurm", "test_interfaces", "test_relay_slurm", "test_images_slurm"),  # each cluster has a processor of its own, and cgroups by name
+    "slurm": ("test_slurm", "test_launchers_slurm", "test_engines_slurm", "test_interfaces", "test_relay_slurm"),  # each cluster has a processor of its own, and cgroups by name
     "chromium": ("test_lab", "test_panel_page", "test_bars"),
 }
 # Files that take 20 s or more, the longest first: so no long one is left when the others have ended. Those of a group stand where the whole
 # group belongs. The first seven are long in tests/clients.
 LONGEST = ("test_lab", "test_headless", "test_documents", "test_lightning", "test_frameworks", "test_slow_clients", "test_cpp_builds",
-           "test_host_faults", "test_slurm", "test_launchers_slurm", "test_relay_slurm", "test_engines_slurm", "test_interfaces", "test_images_slurm",
+           "test_host_faults", "test_slurm", "test_launchers_slurm", "test_relay_slurm", "test_engines_slurm", "test_interfaces",
            "test_images", "test_engines", "test_changing_networks", "test_away", "test_on", "test_relay", "test_busy", "test_debugger", "test_ranks",
            "test_code", "test_spawned_processes", "test_gpus_nccl", "test_install", "test_torch_errors", "test_hosts",
            "test_page", "test_shown_errors", "test_failures", "test_run", "test_horovod", "test_plain_python", "test_resume", "test_px",

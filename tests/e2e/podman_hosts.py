@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import tempfile
 
 import images
@@ -69,3 +70,36 @@ class PodmanHosts(Hosts):
     def containers(self, host):
         """Those that podman knows there, also those that have ended."""
         return self.exec(host, "podman", "ps", "-a", "--format", "{{.ID}} {{.Image}} {{.Status}}").stdout.splitlines()
+
+
+LOCAL = """#!/bin/sh
+exec /usr/bin/podman --root %(at)s/storage --runroot %(at)s/run --runtime %(at)s/runtime "$@"
+"""
+
+
+class LocalPodman:
+    """A folder with a `podman` for this machine, which has the image, and nothing of what this machine's podman has."""
+
+    def __init__(self, also=()):
+        self.also = also
+
+    def __enter__(self):
+        self.at = tempfile.mkdtemp(prefix="cellspan-podman-")
+        images.make_root(self.at + "/root", self.also)
+        images.pack(self.at + "/root", self.at + "/image.tar")
+        shutil.rmtree(self.at + "/root")
+        write_program(self.at + "/runtime", RUNTIME % shutil.which("runc", path="/usr/sbin:/usr/bin"))
+        write_program(self.at + "/podman", LOCAL % {"at": self.at})
+        self.call("import", self.at + "/image.tar", IMAGE)
+        return self
+
+    def __exit__(self, *_):
+        self.call("rm", "-f", "-a")
+        subprocess.run(["umount", self.at + "/storage/overlay"], check=False, stderr=subprocess.DEVNULL)
+        shutil.rmtree(self.at, ignore_errors=True)
+
+    def call(self, *words):
+        return subprocess.run([self.at + "/podman", *words], check=True, capture_output=True, text=True).stdout
+
+    def containers(self):
+        return self.call("ps", "-aq").split()
