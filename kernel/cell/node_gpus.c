@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Asks nodes for their GPUs, lists them for kernel/group/place.h, and waits for those that others
- * hold
- * (--wait): the agent has a place in its machine's queue meanwhile, and says with its list which
- * are free for this notebook. */
+ * hold (--wait): the agent has a place in its machine's queue meanwhile, and says with its list
+ * which are free for this notebook. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +9,8 @@
 #include "kernel/cell/cell_nodes.h"
 
 #define EVERY_NS NS_PER_S /* so often is a node asked for whose GPUs a cell waits */
-#define DAY_NS                                                                                     \
-    (24 * 3600 * NS_PER_S) /* it waits for those of parked ranks so long without --wait */
+/* A cell waits for those of parked ranks so long without --wait. */
+#define DAY_NS (24 * 3600 * NS_PER_S)
 
 /* ---- GPUs of the nodes ---- */
 

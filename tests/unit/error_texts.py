@@ -73,6 +73,7 @@ FILES = {
 # How texts without a value begin, or what is in them: why they need none.
 BEGINS = {"the kernel ": "no word of the user is wrong", "it ": "the name of the kernel stands before it"}
 NO_VALUE = {
+    "its pickle is of an old kind": "no value has one; who asks for it leaves the value as it is",
     "out of memory": "the value is the machine's",
     "there is no python3 on PATH": "nothing was given",
     "which script?": "nothing was given",
@@ -161,7 +162,7 @@ INTERFACE = re.compile(r"worker/python/cellspan/_\w+\.py")
 DOES = re.compile(
     r"-> |did you mean|such as|--help (?:lists|shows)|is needed|[Tt]here are: |there is only|0 to %u|looks at|is missing|nothing follows|can't be used together|\bit is a\b|is wanted|the values are|the largest|ranks 0|no rank \{\} in|"
     r"\b(?:activate|add|ask|call|choose|copy|convert|define|derive|drop|fill|give|import|install|leave|make|move|name|names|open|pass|provide|put|read|reduce|repartition|"
-    r"return|run|runs|say|says|see|send|set|setting|submit|take|try|unset|use|wait|write)\b|"
+    r"return|run|runs|say|says|see|send|sends|set|setting|submit|take|try|unset|use|wait|write)\b|"
     r"\b(?:needs?|must|has to|should|takes?|knows|may|can (?:only )?be|is for|are for|are a|at least|at most|it has the form|has letters|or newer|or more)\b|"
     r"\b(?:only|works?) (?:with|without|in|on)\b|only '|from \S+ to\b|is not supported; |, not \S+$|\([^)]*(?:\blists\b|-\w|%|=|,|\{|\d)", re.I)
 QUOTES = re.compile(r"(?::|\.|\bbut) (?:%(?:\.\*)?s|\{\})*$")
@@ -203,6 +204,8 @@ STATES = {
     "the list of GPUs is not one": "no user meets it: the probe sends nothing else",
     "is not the UUID of a GPU": "no user meets it: the driver has said it",
     "%s is held by %s": "the cell's error says behind it what to do",
+    "%s is kept for %s": "the cell's error says behind it what to do",
+    "its pickle is of an old kind": "no value has one; who asks for it leaves the value as it is",
     "--serve: standard input": "no user starts it",
     'there is no question "%s"': "no user meets it: the agent asks",
     "the agent ends": "the notebook ends",

@@ -17,7 +17,7 @@ struct headroom {
 /* What others have reserved, for an error's text. */
 struct headroom_others {
     uint64_t bytes;
-    char who[80]; /* one of them: "alice (uid 1002, file park.…)" */
+    char who[80]; /* one of them: "alice (uid 1002, pid 4711)" */
 };
 
 /* Reserves so many bytes of those that are free. most: no user can have reserved more. Where no

@@ -126,6 +126,6 @@ class _Digest:
         size = memoryview(data).nbytes
         self._size += size
         if self._size > LARGEST:
-            raise ValueError("too large")
+            raise OverflowError
         self._made.update(data)
         return size
