@@ -123,6 +123,25 @@ def test_a_cached_property_that_ranks_only_read_is_no_conflict(nb):
     nb.run("%%distribute -n 2\ncfg").assert_error("VariableConflict")
 
 
+PROXY = "class Proxy:\n    @property\n    def __class__(self):\n        raise RuntimeError('too early')\n"
+NO_MARK = {
+    "a tensor of inference_mode()": ("import torch\n@torch.inference_mode()\ndef make():\n    return torch.ones(3)\n", "x.sum()", "tensor(3.)"),
+    "a proxy": (PROXY + "def make():\n    return Proxy()\n", "type(x).__name__", "'Proxy'"),
+    "a class that can't be hashed": ("class Meta(type):\n    def __hash__(self):\n        raise RuntimeError\ndef make():\n    return Meta('Made', (), {})\n", "x.__name__", "'Made'"),
+    "an object of a class that can't be compared": ("class Meta(type):\n    __hash__ = type.__hash__\n    def __eq__(self, other):\n        raise RuntimeError\n"
+                                                    "class Made(metaclass=Meta):\n    pass\ndef make():\n    return Made()\n", "type(x).__name__", "'Made'"),
+}
+
+
+@pytest.mark.parametrize("what", NO_MARK)
+def test_a_cached_property_may_have_any_value(nb, what):
+    make, shown, value = NO_MARK[what]
+    nb.ok("%%distribute -n 2\n1")
+    code = make + "import functools\nclass Of:\n    value = functools.cached_property(lambda self: make())\nx = Of().value\n"
+    assert nb.ok(code + shown).value == value
+    assert nb.ok("%%distribute -n 2\n" + code + shown).value == value
+
+
 def test_what_is_assigned_to_a_cached_property_of_a_member_is_not_lost(nb):
     nb.ok("import enum, functools\nclass Mode(enum.Enum):\n    A = 1\n    B = 2\n    table = functools.cached_property(lambda self: [self.value])\n"
           "modes = [Mode.A, Mode.B]\nMode.A.table = ['home']")

@@ -8,6 +8,7 @@ or data with the same pickle. Of others, such as objects of the user's classes, 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import itertools
@@ -45,18 +46,19 @@ _LetsGo.only = _LetsGo()
 
 
 def _note(prop, instance, value):
-    kind, key, name = type(instance), id(instance), prop.attrname
+    with contextlib.suppress(Exception):  # it is read by the user's code, which must not get an error of this; so the value counts as assigned
+        _note_read(type(instance), id(instance), prop.attrname, instance, value)
+
+
+def _note_read(kind, key, name, instance, value):
     if kind.__module__ != "__main__" and not is_users(kind.__module__):
         return
     if vars(instance).get(name, UNKNOWN) is not value:
         return
-    try:
-        if key not in _noted:
-            _noted[key] = weakref.ref(instance, lambda _: _noted.pop(key, None)), {}
-        content = _content(value)
-        _noted[key][1][name] = _mark(value, content), content
-    except TypeError:  # there are no weak references to it
-        pass
+    if key not in _noted:  # if there are no weak references to it, this is a TypeError
+        _noted[key] = weakref.ref(instance, lambda _: _noted.pop(key, None)), {}
+    content = _content(value)
+    _noted[key][1][name] = _mark(value, content), content
 
 
 def names_of(obj, surely=True):
@@ -88,17 +90,17 @@ def _mark(value, content):
 def _content(value):
     """Something that is another one once the value was changed in place; UNKNOWN: that can't be told."""
     kind = type(value)
-    if kind in PLAIN or isinstance(value, type):
-        return kind, hash(value) if kind not in PLAIN or kind in (str, bytes) else repr(value)
-    if isinstance(value, getattr(sys.modules.get("torch"), "Tensor", ())):
-        return value._version
     try:
+        if kind in PLAIN or isinstance(value, type):
+            return kind, hash(value) if kind not in PLAIN or kind in (str, bytes) else repr(value)
+        if isinstance(value, getattr(sys.modules.get("torch"), "Tensor", ())):
+            return value._version
         if not _is_data(value, iter(range(MOST))):
             return UNKNOWN
         made = _Digest()
         pickle.Pickler(made, 5, buffer_callback=lambda buffer: made.write(buffer.raw())).dump(value)
         return made.digest()
-    except Exception:  # noqa: BLE001 - it is too large, or can't be pickled
+    except Exception:  # noqa: BLE001 - it is too large, can't be pickled, or does not let itself be read, as a tensor of inference_mode()
         return UNKNOWN
 
 
