@@ -142,6 +142,15 @@ def test_a_cached_property_may_have_any_value(nb, what):
     assert nb.ok("%%distribute -n 2\n" + code + shown).value == value
 
 
+def test_an_isinstance_of_ranks_does_not_change_a_protocol(nb):
+    nb.ok("import typing\n@typing.runtime_checkable\nclass Runs(typing.Protocol):\n    def run(self): ...\nclass Plain:\n    pass")
+    assert nb.ok("%%distribute -n 2\nisinstance(3, Runs), hasattr(Plain, '__annotations__')").value.startswith("(False, ")
+    nb.ok("Runs.note = Plain.note = 1")
+    assert nb.ok("%%distribute -n 2\nRuns.note + Plain.note").value == "2"
+    nb.ok("Runs.__annotations__ = {'n': int}")
+    assert nb.ok("%%distribute -n 2\nRuns.__annotations__").value == "{'n': int}"
+
+
 def test_what_is_assigned_to_a_cached_property_of_a_member_is_not_lost(nb):
     nb.ok("import enum, functools\nclass Mode(enum.Enum):\n    A = 1\n    B = 2\n    table = functools.cached_property(lambda self: [self.value])\n"
           "modes = [Mode.A, Mode.B]\nMode.A.table = ['home']")

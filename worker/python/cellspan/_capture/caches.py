@@ -15,6 +15,13 @@ import sys
 from . import arrays
 
 OF_TORCH = "torch.distributions."
+ANNOTATIONS = ("__annotations__", "__annotations_cache__") if sys.version_info >= (3, 10) else ()
+
+
+def of_class(attributes):
+    """The names of a class's attributes that another process gives to it by itself: __slotnames__, which copyreg adds when an instance is pickled,
+    and the empty __annotations__ that Python adds when they are read, as isinstance() with a Protocol does."""
+    return {"__module__", "__slotnames__", *(name for name in ANNOTATIONS if attributes.get(name) == {})}
 
 
 def lazy_names(kind):

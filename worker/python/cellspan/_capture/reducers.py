@@ -461,14 +461,14 @@ def _reduce_class(cls, reduced):
 
 def _attributes(cls, found):
     """The attributes of a class that cloudpickle has found, and plain values that it has left out because a base has the same object: whether
-    it is the same depends on how often the classes were loaded. Without __module__, which the empty class has already, and
-    __slotnames__, which copyreg adds when an instance is pickled."""
+    it is the same depends on how often the classes were loaded. Without __module__, which the empty class has already, and what
+    Python adds by itself."""
     every = {**{name: value for name, value in cls.__dict__.items() if type(value) is str or type(value) in PLAIN}, **found}
     if enums.is_enum(cls):
         every.update((name, cls.__dict__[name]) for name in ("_generate_next_value_",) if name in cls.__dict__)
         every = {name: every[name] for name in enums.own_names(cls, every)}
-    names = sorted(every, key=lambda name: (name == "_fields_", name))  # ctypes lays a structure out when it gets these
-    return {name: every[name] for name in names if name not in ("__module__", "__slotnames__") and not foreign.is_field(every[name])}
+    names = sorted(every.keys() - caches.of_class(every), key=lambda name: (name == "_fields_", name))  # ctypes lays a structure out when it gets these
+    return {name: every[name] for name in names if not foreign.is_field(every[name])}
 
 
 def _with_slots(cls, args):
