@@ -151,6 +151,15 @@ def test_an_isinstance_of_ranks_does_not_change_a_protocol(nb):
     assert nb.ok("%%distribute -n 2\nRuns.__annotations__").value == "{'n': int}"
 
 
+def test_a_bundle_is_loaded_again_only_once_for_its_classes(nb):
+    """Where ranks have changed several."""
+    nb.ok("loads = []\nclass Counts:\n    def __setstate__(self, state):\n        loads.append(1)\n" + "".join("class K%d:\n    n = 0\n" % k for k in range(4)))
+    nb.ok("several = [K0(), K1(), K2(), K3()]")
+    nb.ok("%%distribute -n 2\nfor one in several:\n    type(one).n = 5\nloads = []")
+    nb.ok("again = [Counts(), *several]\nagain[0].x = 1")
+    assert nb.ok("%%distribute -n 2\n[one.n for one in again[1:]], len(loads)").value == "([5, 5, 5, 5], 2)"
+
+
 def test_what_is_assigned_to_a_cached_property_of_a_member_is_not_lost(nb):
     nb.ok("import enum, functools\nclass Mode(enum.Enum):\n    A = 1\n    B = 2\n    table = functools.cached_property(lambda self: [self.value])\n"
           "modes = [Mode.A, Mode.B]\nMode.A.table = ['home']")

@@ -174,10 +174,12 @@ class ClassStates:
 
     @staticmethod
     def _twin(cls, loading):
-        again = Again(*loading.pickled)
-        with rebuild.load_into(loading.anew()), rebuild.holding([]):
-            again.load()
-        return again.twins[ID_OF[cls]]
+        if loading.twins is None:  # once for all classes: this loads the whole bundle
+            again = Again(*loading.pickled)
+            with rebuild.load_into(loading.anew()), rebuild.holding([]):
+                again.load()
+            loading.twins = again.twins
+        return loading.twins[ID_OF[cls]]
 
     def came(self, classes):
         """These classes have just been filled with what another process sent."""

@@ -31,6 +31,7 @@ class Loading:
     def __init__(self, user_ns, views=(), placed=None, pickled=None, forced=(), say=None):
         self.user_ns, self.pickled, self.forced, self.say = user_ns, pickled, forced, say
         self.taken = {}  # {class that is here: does it get the state that comes?}
+        self.twins = None  # {id of a class: a copy of it with the state that comes}, once somebody has needed one
         self._views = views  # [(memoryview, base)], by storage number
         self._storages = dict(placed or {})
 
