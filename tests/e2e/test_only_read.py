@@ -142,6 +142,15 @@ def test_a_cached_property_may_have_any_value(nb, what):
     assert nb.ok("%%distribute -n 2\n" + code + shown).value == value
 
 
+def test_cached_properties_may_be_as_deep_in_each_other_as_without_cellspan(nb):
+    """Python 3.11 and older ones count the calls of C among the 1,000 that may be in each other."""
+    nb.ok("%%distribute -n 2\n1")
+    code = ("import functools\nclass Node:\n    def __init__(self, next):\n        self.next = next\n    @functools.cached_property\n"
+            "    def depth(self):\n        return 1 + self.next.depth if self.next else 1\nnode = None\nfor _ in range(400):\n    node = Node(node)\nnode.depth")
+    assert nb.ok(code).value == "400"
+    assert nb.ok("%%distribute -n 2\n" + code).value == "400"
+
+
 def test_an_isinstance_of_ranks_does_not_change_a_protocol(nb):
     nb.ok("import typing\n@typing.runtime_checkable\nclass Runs(typing.Protocol):\n    def run(self): ...\nclass Plain:\n    pass")
     assert nb.ok("%%distribute -n 2\nisinstance(3, Runs), hasattr(Plain, '__annotations__')").value.startswith("(False, ")

@@ -100,7 +100,12 @@ static PyObject *get(PyObject *property, PyObject *args, PyObject *named)
 
     if (has < 0)
         PyErr_Clear(); /* functools' own function says what is wrong */
+    /* Python counts the call of this function, too, and the user's properties may be as deep in each other
+     * as without it. */
+    Py_LeaveRecursiveCall();
     value = call_own(property, args, named);
+    if (Py_EnterRecursiveCall(""))
+        Py_CLEAR(value);
     if (!value || has)
         return value;
     if (!(done = PyObject_CallFunctionObjArgs(after, property, object, value, NULL)))
