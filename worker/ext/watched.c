@@ -100,8 +100,8 @@ static PyObject *get(PyObject *property, PyObject *args, PyObject *named)
 
     if (has < 0)
         PyErr_Clear(); /* functools' own function says what is wrong */
-    /* Python counts the call of this function, too, and the user's properties may be as deep in each other
-     * as without it. */
+    /* Python counts the call of this function, too, and the user's properties may be as deep in
+     * each other as without it. */
     Py_LeaveRecursiveCall();
     value = call_own(property, args, named);
     if (Py_EnterRecursiveCall(""))
