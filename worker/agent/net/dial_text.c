@@ -101,14 +101,25 @@ static int tell_try(struct buf *out, const struct try *t)
     return buf_addf(out, "%s (%s: %s)", t->named, ip[0] ? ip : "no address", words);
 }
 
+/* This host knows no way there at all, as to a bridge of the kernel's machine. */
+static bool is_no_way(const struct try *t)
+{
+    return !t->words[0] && !t->lookup && !try_is_relay(t) && !t->connected &&
+           t->error == ENETUNREACH;
+}
+
+/* Those that say more come first, since long texts are cut. */
 int dial_why(const struct try *tries, unsigned n, struct buf *out)
 {
+    const char *between = "";
     int rc = 0;
 
-    for (unsigned i = 0; i < n && rc == 0; i++) {
-        rc = i ? buf_add_text(out, ", ") : 0;
-        if (rc == 0)
-            rc = tell_try(out, &tries[i]);
-    }
+    for (unsigned no_way = 0; no_way < 2; no_way++)
+        for (unsigned i = 0; i < n && rc == 0; i++) {
+            if (is_no_way(&tries[i]) != (no_way == 1))
+                continue;
+            rc = buf_add_text(out, between) < 0 ? -1 : tell_try(out, &tries[i]);
+            between = ", ";
+        }
     return rc == 0 ? tell_from(out) : rc;
 }
