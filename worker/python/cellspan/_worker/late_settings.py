@@ -10,7 +10,8 @@ import shlex
 from .. import _link
 
 # The option of a cell that stands for a setting.
-OPTIONS = {"CELLSPAN_SEED": "--seed", "CELLSPAN_N": "-n", "CELLSPAN_ON": "--on", "CELLSPAN_TIMEOUT": "--timeout", "CELLSPAN_GRACE": "--grace", "CELLSPAN_MERGE": "--merge"}
+OPTIONS = {"CELLSPAN_SEED": "--seed", "CELLSPAN_N": "-n", "CELLSPAN_ON": "--on", "CELLSPAN_IN": "--in", "CELLSPAN_TIMEOUT": "--timeout",
+           "CELLSPAN_GRACE": "--grace", "CELLSPAN_MERGE": "--merge"}
 WHEN_NEEDED = ("CELLSPAN_CODE", "CELLSPAN_HOROVOD")  # home reads them each time
 FIRST_CELL = "CELLSPAN_CAPTURE_LIMIT"  # home reads it for the first distributed cell
 SHOWN = 80  # characters of a value
