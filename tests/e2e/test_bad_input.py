@@ -70,7 +70,7 @@ CALLS = [
     ("cellspan.run(one, ranks=[9])", "ValueError", "ranks=[9]: there are 2 ranks, 0 to 1"),
     ("cellspan.run(one, ranks='0,7')", "ValueError", "ranks='0,7': there are 2 ranks, 0 to 1"),
     ("cellspan.run(print, n='x')", "ValueError", "n='x': not a number"),
-    ("cellspan.run(print, n=True)", "ValueError", "n=True: N|gpu is wanted"),
+    ("cellspan.run(print, n=True)", "ValueError", "n=True: a count, or 'gpu', is wanted"),
     ("cellspan.run(print, timeout=True)", "ValueError", "timeout=True: "),
     ("cellspan.run(print, n='gpu')", "ValueError", "n='gpu': there is no GPU on "),
     ("cellspan.call(one, n=0)", "ValueError", "n=0: a world needs at least one rank"),
