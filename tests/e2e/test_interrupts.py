@@ -115,6 +115,67 @@ def test_home_works_no_more_for_a_cell_whose_time_is_over(nb, tmp_path):
     all_well(nb, pids)
 
 
+# -- while a module is imported
+
+
+def package(folder, name, part):
+    """A package whose module `part` runs that code; what comes after it needs the whole package. Returns the folder for sys.path."""
+    (folder / name).mkdir(parents=True)
+    (folder / name / "__init__.py").write_text("from . import part\ndef f():\n    return part.last\n")
+    (folder / name / "part.py").write_text(part + "\nlast = 5\n")
+    return str(folder)
+
+
+@pytest.mark.parametrize("name, where", [("slow_h", ""), ("slow_a", "import asyncio\nawait asyncio.sleep(0)\n"), ("slow_r", "%%distribute -n 2 " + GRACE + "\n")])
+def test_a_library_is_imported_to_its_end(nb, tmp_path, name, where):
+    pids = nb.rank_pids(2)
+    begun = tmp_path / "begun"
+    path = package(tmp_path / "site-packages", name, "import pathlib, time\npathlib.Path(%r).touch()\ntime.sleep(2)" % str(begun))
+    cell = nb.start(where + "import sys; sys.path.insert(0, %r)\nimport %s\nprint('went', 'on')" % (path, name))
+    interrupt(nb, cell, begun)
+    assert "went on" not in cell.stdout and "killed" not in cell.shown and "part.py" not in cell.shown, cell.shown
+    at = where if where.startswith("%%") else ""
+    cell = nb.ok(at + "import sys\nprint('%s.part' in sys.modules)\nimport %s\nprint(%s.f())" % (name, name, name))
+    assert "True" in cell.stdout and "False" not in cell.stdout and "5" in cell.stdout, cell.shown
+    all_well(nb, pids)
+
+
+def test_a_library_is_imported_to_its_end_where_another_rank_fails(nb, tmp_path):
+    pids = nb.rank_pids(2)
+    begun = tmp_path / "begun"
+    path = package(tmp_path / "site-packages", "slow_f", "import os, pathlib, time\nif os.environ.get('RANK') == '1':\n"
+                   "    pathlib.Path(%r).touch()\n    time.sleep(2)" % str(begun))
+    nb.ok("import sys; sys.path.insert(0, %r)\nfrom slow_f import f as of_library" % path)
+    nb.ok("%%%%distribute -n 2\nimport sys; sys.path.insert(0, %r)" % path)
+    nb.run("%%%%distribute -n 2\nimport os, pathlib, time\nwhile not pathlib.Path(%r).exists():\n    time.sleep(0.01)\n"
+           "if os.environ['RANK'] == '0':\n    nosuch\nof_library()" % str(begun), LIMIT).assert_error("NameError")
+    assert nb.ok("%%distribute -r 1\nimport sys\n'slow_f.part' in sys.modules").value == "True"
+    assert nb.ok("%%distribute -r 1\nof_library()").value == "5"
+    all_well(nb, pids)
+
+
+def test_a_module_of_the_user_is_interrupted_at_once(nb, tmp_path):
+    pids = nb.rank_pids(2)
+    begun = tmp_path / "begun"
+    path = package(tmp_path / "mine", "trains", "import pathlib, time\npathlib.Path(%r).touch()\ntime.sleep(600)" % str(begun))
+    cell = nb.start("import sys; sys.path.insert(0, %r)\nimport trains" % path)
+    interrupt(nb, cell, begun)
+    assert "part.py" in cell.shown, cell.shown
+    all_well(nb, pids)
+
+
+@pytest.mark.parametrize("name, where", [("asks_h", ""), ("asks_r", "%%distribute -n 2 -r 0\n")])
+def test_an_interrupt_ends_a_prompt_of_a_library_that_is_imported(nb, tmp_path, name, where):
+    pids = nb.rank_pids(2)
+    path = package(tmp_path / "site-packages", name, "import time\ntry:\n    breakpoint()\n    x = 1\n    time.sleep(600)\nfinally:\n    print('left', flush=True)")
+    cell = nb.start(where + "import sys; sys.path.insert(0, %r)\nimport %s" % (path, name), answer=lambda prompt: None)
+    assert nb.until(lambda: cell.prompts, LIMIT), cell.shown
+    nb.control("interrupt_request")
+    nb.wait(cell, LIMIT).assert_error("KeyboardInterrupt")
+    assert "left" in cell.stdout and "part.py" in cell.shown, cell.shown
+    all_well(nb, pids)
+
+
 # -- how an interrupt is told
 
 

@@ -14,6 +14,7 @@ worker_python_cellspan__link_abi3_so_SOURCES = \
 	worker/ext/cut.c \
 	worker/ext/find_calls.c worker/ext/find_waits.h worker/ext/find_waits.c \
 	worker/ext/flusher.h worker/ext/flusher.c \
+	worker/ext/library_imports.c \
 	worker/ext/limits.c \
 	worker/ext/step_count.c \
 	worker/ext/link.h worker/ext/link.c \

@@ -511,10 +511,11 @@ static PyMethodDef methods[] = {
 
 static int exec_module(PyObject *module)
 {
-    PyMethodDef *const all[] = { convert_methods,     cut_methods,    find_methods,
-                                 live_stacks_methods, steps_methods,  magics_methods,
-                                 memory_methods,      names_methods,  process_methods,
-                                 watched_methods,     shared_methods, unshared_methods };
+    PyMethodDef *const all[] = { convert_methods, cut_methods,         find_methods,
+                                 import_methods,  live_stacks_methods, steps_methods,
+                                 magics_methods,  memory_methods,      names_methods,
+                                 process_methods, watched_methods,     shared_methods,
+                                 unshared_methods };
     struct state *s = state_of(module);
     struct err err = { "" };
 

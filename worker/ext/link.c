@@ -206,6 +206,7 @@ static void handle(struct worker_link *l, const struct packet *p, const struct s
         synced(l);
         break;
     case SPAN_STACKS:
+        link_interrupt_at_last(l);
         stacks(l, p);
         break;
     case SPAN_COUNT:
@@ -382,7 +383,8 @@ void link_forked(struct worker_link *l)
     l->debug_last = &l->debug_first;
     l->debugs = 0;
     l->cells_n = 0;
-    l->interrupted = l->woken = l->held = l->due = false;
+    l->interrupted = l->woken = l->importing = l->due = false;
+    l->held = LINK_FREE;
     l->why = 0;
     l->coming = l->early = l->limit_ns = l->checks_ns = l->wakes_ns = l->stuck = 0;
 }

@@ -28,6 +28,9 @@ struct link_message {
     struct link_message *next;
 };
 
+/* Does the main thread wait with an interrupt, and does a second one end that? */
+enum link_hold { LINK_FREE, LINK_HELD, LINK_YIELDS };
+
 struct worker_link {
     /* the socket, owned; -1: not started, or this process is a fork of the one that started it */
     int fd;
@@ -51,20 +54,20 @@ struct worker_link {
     struct link_message **last;
     uint64_t cells[LINK_CELLS_MAX]; /* the cells that the main thread executes now */
     unsigned cells_n;
-    bool interrupted;   /* a SIGINT was sent since link_end was last called */
-    bool held;          /* between link_hold and link_release */
-    bool yields;        /* as link_hold was told */
-    bool due;           /* an interrupt came meanwhile */
-    uint64_t due_ns;    /* when */
-    uint64_t coming;    /* the last cell or probe that has come, begun or not; 0: none */
-    uint64_t early;     /* a cell that was interrupted before it began; 0: none */
-    uint64_t limit_ns;  /* when the main thread's time is over; 0: it has no limit */
-    uint64_t checks_ns; /* when the I/O thread checks limit_ns again; 0: not before it is woken */
-    uint64_t wakes_ns;  /* when the main thread is woken after its SIGINT; 0: it is not */
-    unsigned wakes;     /* how often it was since then */
-    uint64_t stuck;     /* a cell that ran when connections were cut; 0: none */
-    uint64_t stuck_ns;  /* when connections to own stores are cut, too, if it still runs */
-    unsigned why;       /* for link_why */
+    bool interrupted;    /* a SIGINT was sent since link_end was last called */
+    enum link_hold held; /* as link_hold and link_release were told */
+    bool importing;      /* as link_import was told; false also after LINK_IMPORT_NS */
+    bool due;            /* an interrupt came while one of these was true */
+    uint64_t due_ns;     /* when */
+    uint64_t coming;     /* the last cell or probe that has come, begun or not; 0: none */
+    uint64_t early;      /* a cell that was interrupted before it began; 0: none */
+    uint64_t limit_ns;   /* when the main thread's time is over; 0: it has no limit */
+    uint64_t checks_ns;  /* when the I/O thread checks limit_ns again; 0: not before it is woken */
+    uint64_t wakes_ns;   /* when the main thread is woken after its SIGINT; 0: it is not */
+    unsigned wakes;      /* how often it was since then */
+    uint64_t stuck;      /* a cell that ran when connections were cut; 0: none */
+    uint64_t stuck_ns;   /* when connections to own stores are cut, too, if it still runs */
+    unsigned why;        /* for link_why */
     bool stopping;
     uint64_t syncs_sent;
     uint64_t syncs_seen;
@@ -119,6 +122,12 @@ MUST_USE int link_begin(struct worker_link *l, uint64_t cell);
  * hang there. Calls don't nest: the last call counts. In other threads both do nothing. */
 void link_hold(struct worker_link *l, bool yields);
 void link_release(struct worker_link *l);
+/* true: the main thread imports a library, and gets no SIGINT for an interrupt until the call with
+ * false, which delivers it. Another one that comes at least one second after the first is delivered
+ * at once. So is the first when LINK_IMPORT_NS are over, or when the agent asks for stacks, because
+ * the worker may be killed next. In other threads it does nothing. */
+void link_import(struct worker_link *l, bool begins);
+#define LINK_IMPORT_NS (10 * NS_PER_S)
 /* true also for a thread that gets no SIGINT anyway. */
 bool link_held(struct worker_link *l);
 /* A limit for what the main thread does: from `until` on (clock_system) it gets a SIGINT, and again

@@ -44,12 +44,20 @@ static void wake_main(struct worker_link *l, uint64_t now)
     l->wakes_ns = l->wakes < WAKES_MAX ? now + ((WAKE_AFTER_MS * NS_PER_MS) << l->wakes) : 0;
 }
 
+/* Is an interrupt to wait? Another one after a second says that the first waits for too long. */
+static bool is_held(const struct worker_link *l)
+{
+    const bool again = l->due && clock_now(&clock_system) - l->due_ns >= NS_PER_S;
+
+    return l->held == LINK_HELD || (!again && (l->held == LINK_YIELDS || l->importing));
+}
+
 /* Sends SIGINT as a terminal does: to the whole process group. So it reaches the main thread (the
  * only thread that does not block it) and the commands that it waits for; during system() the
  * caller itself ignores SIGINT. */
 static void send_interrupt(struct worker_link *l)
 {
-    if (l->held && !(l->yields && l->due && clock_now(&clock_system) - l->due_ns >= NS_PER_S)) {
+    if (is_held(l)) {
         if (!l->due)
             l->due_ns = clock_now(&clock_system);
         l->due = true;
@@ -84,9 +92,33 @@ void link_interrupt_came(struct worker_link *l, uint64_t cell)
     pthread_mutex_unlock(&l->lock);
 }
 
+/* Something holds interrupts no longer. */
+static void send_due(struct worker_link *l)
+{
+    if (!l->due || l->held || l->importing)
+        return;
+    l->due = false;
+    send_interrupt(l);
+}
+
+void link_interrupt_at_last(struct worker_link *l)
+{
+    pthread_mutex_lock(&l->lock);
+    if (l->due)
+        l->importing = false;
+    send_due(l);
+    pthread_mutex_unlock(&l->lock);
+}
+
 static int ms_until(uint64_t when, uint64_t now)
 {
     return when > now ? (int)((when - now) / NS_PER_MS) + 1 : 0;
+}
+
+/* when: 0: never */
+static int ms_or_earlier(int ms, uint64_t when, uint64_t now)
+{
+    return when && (ms < 0 || ms_until(when, now) < ms) ? ms_until(when, now) : ms;
 }
 
 int link_interrupts_due(struct worker_link *l)
@@ -100,12 +132,16 @@ int link_interrupts_due(struct worker_link *l)
         l->limit_ns = now + LINK_AGAIN_MS * NS_PER_MS;
         pthread_kill(l->main_thread, SIGINT);
     }
+    if (l->importing && l->due && now >= l->due_ns + LINK_IMPORT_NS) {
+        l->importing = false;
+        send_due(l);
+    }
     wake_main(l, now);
     l->checks_ns = l->limit_ns;
-    if (l->limit_ns)
-        ms = ms_until(l->limit_ns, now);
-    if (l->wakes_ns && (ms < 0 || ms_until(l->wakes_ns, now) < ms))
-        ms = ms_until(l->wakes_ns, now);
+    ms = ms_or_earlier(ms, l->limit_ns, now);
+    ms = ms_or_earlier(ms, l->wakes_ns, now);
+    if (l->importing && l->due)
+        ms = ms_or_earlier(ms, l->due_ns + LINK_IMPORT_NS, now);
     pthread_mutex_unlock(&l->lock);
     return ms;
 }
@@ -127,23 +163,28 @@ int link_begin(struct worker_link *l, uint64_t cell)
     return rc;
 }
 
-static void set_held(struct worker_link *l, bool held, bool yields)
+/* A SIGINT that was sent to the main thread, which calls this, is delivered before it returns. */
+static void deliver_sent(void)
+{
+    sigset_t none;
+
+    (void)sigemptyset(&none);
+    (void)pthread_sigmask(SIG_BLOCK, &none, NULL);
+}
+
+static void set_held(struct worker_link *l, enum link_hold held)
 {
     if (l->fd < 0 || !pthread_equal(pthread_self(), l->main_thread))
         return;
     pthread_mutex_lock(&l->lock);
     l->held = held;
-    l->yields = yields;
-    if (!held && l->due) {
-        l->due = false;
-        send_interrupt(l);
-    }
+    send_due(l);
     pthread_mutex_unlock(&l->lock);
 }
 
 void link_hold(struct worker_link *l, bool yields)
 {
-    set_held(l, true, yields);
+    set_held(l, yields ? LINK_YIELDS : LINK_HELD);
 }
 
 bool link_held(struct worker_link *l)
@@ -153,19 +194,29 @@ bool link_held(struct worker_link *l)
     if (l->fd < 0 || !pthread_equal(pthread_self(), l->main_thread))
         return held;
     pthread_mutex_lock(&l->lock);
-    held = l->held;
+    held = l->held != LINK_FREE;
     pthread_mutex_unlock(&l->lock);
     return held;
 }
 
 void link_release(struct worker_link *l)
 {
-    set_held(l, false, false);
+    set_held(l, LINK_FREE);
+}
+
+void link_import(struct worker_link *l, bool begins)
+{
+    if (l->fd < 0 || !pthread_equal(pthread_self(), l->main_thread))
+        return;
+    pthread_mutex_lock(&l->lock);
+    l->importing = begins;
+    send_due(l);
+    pthread_mutex_unlock(&l->lock);
+    deliver_sent();
 }
 
 uint64_t link_limit(struct worker_link *l, uint64_t until)
 {
-    sigset_t none;
     uint64_t before;
 
     if (l->fd < 0 || !pthread_equal(pthread_self(), l->main_thread))
@@ -176,9 +227,7 @@ uint64_t link_limit(struct worker_link *l, uint64_t until)
     if (until && (!l->checks_ns || l->checks_ns > until) && write(l->earlier[1], "", 1) == 1)
         l->checks_ns = until;
     pthread_mutex_unlock(&l->lock);
-    /* If the SIGINT was sent, it is delivered before this returns: it needs link_why's answer. */
-    (void)sigemptyset(&none);
-    (void)pthread_sigmask(SIG_BLOCK, &none, NULL);
+    deliver_sent(); /* it needs link_why's answer */
     return before;
 }
 

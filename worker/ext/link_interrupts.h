@@ -11,6 +11,8 @@ void link_interrupts_init(void);
  * interrupt takes effect when it begins. A second one is for what the main thread does before it:
  * that may hang. */
 void link_interrupt_came(struct worker_link *l, uint64_t cell);
+/* An import of a library holds an interrupt no longer. */
+void link_interrupt_at_last(struct worker_link *l);
 /* Sends the main thread the signals whose time has come. Returns for how long poll() may wait, in
  * milliseconds; -1: without end. */
 int link_interrupts_due(struct worker_link *l);

@@ -21,6 +21,10 @@ extern PyMethodDef magics_methods[];
 /* find(), finds() and next_find() of cellspan._link: questions about the notebook's code. */
 extern PyMethodDef find_methods[];
 
+/* ---- library_imports.c ---- */
+/* hold_imports() and let_import() of cellspan._link. */
+extern PyMethodDef import_methods[];
+
 /* ---- names.c ---- */
 /* marks() and rebound() of cellspan._link find out which names of a namespace code has bound. */
 extern PyMethodDef names_methods[];

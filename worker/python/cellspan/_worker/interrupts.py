@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """SIGINT ends a cell. While the cell is in an await, the event loop must keep running. A handler that an earlier cell installed must
-not stay."""
+not stay. While a library is imported, SIGINT comes after it."""
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from _signal import getsignal  # that of signal looks for the result in an enum, which takes longer than all else before a cell
 
+from .. import _link
 from .._base import imports
 
 _aimed = None
@@ -20,6 +22,13 @@ def keep_from_debugger():
 
 def _no_handler_of_pdb():
     sys.modules["pdb"].Pdb.nosigint = property(lambda self: True, lambda self, value: None)
+
+
+def keep_from_libraries():
+    """An interrupt of a cell does not break off the import of a library, which would stay half imported until the process ends. The
+    user's own modules are no libraries: their code may run for as long as a cell's."""
+    own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    _link.hold_imports((os.path.dirname(os.__file__) + os.sep, own + os.sep))
 
 
 def take_back():

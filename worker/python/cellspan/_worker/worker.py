@@ -82,6 +82,7 @@ class Worker:
         self.streams = Streams()
         signal.signal(signal.SIGINT, signal.default_int_handler)
         interrupts.keep_from_debugger()
+        interrupts.keep_from_libraries()
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
         if not self.ENDS_BY_SIGNAL:
             sigterm.catch(self.exit_functions)
@@ -355,6 +356,7 @@ class Worker:
         self._collect()
         number = next(self._input_ids)
         self._inputs[number] = waiting
+        _link.let_import()  # of a library that asks the user, as with breakpoint()
         try:
             self.send("INPUT", waiting.cell, {"prompt": str(prompt), "password": int(password), "id": number, "over": 0})
             value = self.wait_for(waiting)
