@@ -442,3 +442,15 @@ def test_a_class_of_the_cell_reads_homes_variable_with_two_underscores(nb):
     assert nb.ok(cell).value == "(5, 6)"
     nb.ok("class A:\n    def m(self):\n        return __x\na = A()")
     assert rank_values(nb, "a.m()", 2) == [5, 5]
+
+
+@pytest.mark.parametrize("push, said", [("%push j", ""), ("%%distribute -n 2 --capture j\nj", "--capture replaces j and K on ranks 0-1, which they had changed")])
+def test_a_pushed_object_brings_the_class_that_its_method_names(nb, push, said):
+    nb.ok("class M:\n    at = 1\nclass K:\n    n = 0\n    def __init__(self): K.n += 1\n    def other(self): return M.at\nj = K()")
+    assert rank_values(nb, "j.n, K.n, j.other()", 2) == [(1, 1, 1)] * 2
+    nb.ok("%%distribute -n 2\nK.n, M.at = 10, 5")
+    nb.ok("K.n, j.x = 7, 1")
+    assert said in nb.ok(push).shown
+    assert rank_values(nb, "j.x, j.n, K.n, K().n, j.other(), M.at", 2) == [(1, 7, 7, 8, 5, 5)] * 2
+    nb.ok("M.at = 6")
+    refused(nb.run("%push j"), "M")  # none of its objects' classes

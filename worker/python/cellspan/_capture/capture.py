@@ -68,7 +68,7 @@ class Capture:
         self._rank_definitions = RankDefinitions(self._known, user_ns, self._versions)
         self._unseen = Unseen(user_ns)
         self._deleted = {}  # names (in order) that were captured and that home has deleted
-        self._pushing, self._forced = False, ()  # _forced: as of vars_bundle.place()
+        self._pushing, self._forced, self._classes = False, (), {}  # _forced: as of vars_bundle.place(); _classes: {name: ids of those in it}
         self.values, self.lent = user_ns, None  # see lent.py: where names are looked up; the push() of values that is under way
         self.lists = set()  # names that the last cell reads and that are lists of all ranks' values
         self.imports = set()  # top-level modules that functions import which the last cell or call needs
@@ -111,9 +111,9 @@ class Capture:
         if found is not None:
             self._rank_definitions.add_reads(found)
         explicit = [] if none else None if only is None else split_names(only)
-        self._forced = bool(explicit) or ()
         wanted = self._wanted(found, explicit)
         seen, warnings = self._check_names(wanted, explicit, found.before if found is not None and explicit is None else {})
+        self._forced, self._classes = [number for name in explicit or () for number in self._classes.get(name, ())], {}
         never = {n for n, k in seen.items() if isinstance(k.failed, worlds.Reason) and explicit is None and n in own and n not in found.assigned}
         shown = [(n, k) for n, k in seen.items() if k.failed is None or explicit is not None or n in never]
         listed = [self._row(n, k, wanted[n], explicit) for n, k in shown]  # pack() fails if a rank needs one of `never`
@@ -167,7 +167,7 @@ class Capture:
         self._changes.read(self._known, transform)
         self._unseen.read(transform)
         self._forget()
-        self._pushing, self._forced = push, ()
+        self._pushing, self._forced, self._classes = push, (), {}
         self._assigned, self._writes, self.lists, self.imports, self.unsent = [], {}, set(), set(), []
 
     def _tie(self, seen):
@@ -184,7 +184,7 @@ class Capture:
 
     def _row(self, name, known, why, explicit):
         how = _link.CAPTURED_READ
-        if explicit is not None and not why.startswith("read by"):
+        if explicit is not None and (not why.startswith("read by") or set(vars_bundle.ids_of_classes([self.values[name]])) & {*self._forced}):
             how = _link.CAPTURED_PUSHED if self._pushing else _link.CAPTURED_NAMED
         elif known.pulled == known.version:
             how = _link.CAPTURED_PULLED
@@ -387,6 +387,7 @@ class Capture:
         try:
             pickled = reducers.Pickled(value, self.user_ns, self.limit, self._submodules)
             self.imports |= pickled.imports
+            self._classes[name] = vars_bundle.ids_of_classes(pickled.by_value)
             return pickled, None
         except reducers.Overflow as error:
             return None, f"it has more than {vars_bundle.human(error.args[0])}, and CELLSPAN_CAPTURE_LIMIT is {vars_bundle.human(self.limit)}"
@@ -501,9 +502,8 @@ class Capture:
     def pack(self, names):
         """A bundle with a dict of these names (a list, or comma-separated text): (descriptor, size in bytes, bytes that were on a GPU).
 
-        It is one pickle, so that shared objects are shared on the ranks, too. CaptureError names what can't be pickled, or
-        lists the sizes if the total is over the limit.
-        """
+        It is one pickle, so that shared objects are shared on the ranks, too. CaptureError names what can't be pickled, or lists the sizes if
+        the total is over the limit."""
         names = sorted(split_names(names), key=is_group, reverse=True)
         pickled = self._together(names)
         fd, size, spans = vars_bundle.place(pickled, self._forced)

@@ -26,7 +26,7 @@ class VariableConflict(Exception):
 
 class Loading:
     """What the functions below need while a bundle is loaded: the namespace and the storages. pickled: (its pickle, its buffers), for who has
-    to load it again. forced: the ids of the classes that it replaces, or True: all of them. say: as of class_versions.tell()."""
+    to load it again. forced: the ids of the classes that it replaces. say: as of class_versions.tell()."""
 
     def __init__(self, user_ns, views=(), placed=None, pickled=None, forced=(), say=None):
         self.user_ns, self.pickled, self.forced, self.say = user_ns, pickled, forced, say
@@ -357,7 +357,7 @@ def _is_taken(cls, number=None):
     if context is None:
         return not is_own(cls)
     if cls not in context.taken:
-        if context.forced is True or number in context.forced:
+        if number in context.forced:
             context.taken[cls] = True
         else:
             context.taken[cls] = not is_own(cls) if takes is None or number is None else takes(cls, context)

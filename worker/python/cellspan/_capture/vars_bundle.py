@@ -116,14 +116,14 @@ def pack(obj, user_ns=None, limit=None, small=0, keeps=False):
         raise BundleTooLarge(error.args[0], limit, at_least=True) from None
     if limit is not None and pickled.size > limit:
         raise BundleTooLarge(pickled.size, limit)
-    forced = _ids_of_classes([*obj.values(), *filter(rebuild.is_own, pickled.by_value)]) if keeps else ()
+    forced = ids_of_classes([*obj.values(), *filter(rebuild.is_own, pickled.by_value)]) if keeps else ()
     packed = flat(pickled, small, forced=forced) or place(pickled, forced)[:2]
     if rebuild.on_sent is not None and pickled.by_value:
         rebuild.on_sent([value for value in pickled.by_value if isinstance(value, type)], keeps, forced)
     return packed
 
 
-def _ids_of_classes(values):
+def ids_of_classes(values):
     ids = sys.modules["cloudpickle.cloudpickle"]._DYNAMIC_CLASS_TRACKER_BY_CLASS
     return [ids[value] for value in values if isinstance(value, type) and value in ids]
 
@@ -434,7 +434,7 @@ def _meta_read(data, count):
             and len(meta["devices"]) == len(meta["storages"])
             and all(isinstance(p, str) for p in meta["path"] + [meta["prefix"]] + meta["devices"])
             and len(meta["python"]) == 2
-            and (meta.get("forced") is True or all(isinstance(number, str) for number in meta.get("forced", ())))
+            and all(isinstance(number, str) for number in meta.get("forced", ()))
             and ("classes" not in meta or class_versions.is_description(meta["classes"]))
             and all(0 <= index < count and isinstance(name, str) and number >= 0 for index, name, number in meta.get("absent", ()))
         )
