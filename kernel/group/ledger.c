@@ -232,7 +232,8 @@ int ledger_said(struct rank *r, const json_t *said)
         const char *one = json_string_value(json_object_get(r->said, name));
 
         if (rc == 0 && json_is_false(still) && one &&
-            (strcmp(one, "same") == 0 || text_begins(one, ANSWER_HELD)))
+            (strcmp(one, "same") == 0 || text_begins(one, ANSWER_HELD) ||
+             text_begins(one, ANSWER_CLASS)))
             rc = json_object_set_new(r->said, name, json_string("changed"));
     }
     return rc;

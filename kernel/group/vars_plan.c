@@ -136,8 +136,11 @@ static enum action action_of_answer(const struct bundle_row *row, const char *sa
     /* the cell assigns it, so it does not need home's value; or only may mean it */
     if (row->how == CAPTURED_SPARE || row->how == CAPTURED_MAYBE || row->how == CAPTURED_COMPUTED)
         return ACTION_NONE;
-    return row->how == CAPTURED_NAMED || row->how == CAPTURED_PUSHED ? ACTION_SEND
-                                                                     : ACTION_CONFLICT;
+    if (row->how == CAPTURED_NAMED || row->how == CAPTURED_PUSHED)
+        return ACTION_SEND;
+    if (strcmp(said, ANSWER_CLASS) == 0 || (strcmp(said, ANSWER_CLASS_ARRAYS) == 0 && !row->tie))
+        return ACTION_SEND; /* which loses nothing: see rebuild.takes */
+    return ACTION_CONFLICT;
 }
 
 /* Home has sent it, or the rank has bound the name, or has told of a value of its own. */
@@ -318,7 +321,7 @@ static int note_touched(const struct rank *r, const struct bundle_row *row, stru
 {
     const char *said = json_string_value(json_object_get(r->said, row->name));
 
-    if (strcmp(said, "changed") == 0)
+    if (strcmp(said, "changed") == 0 || text_begins(said, ANSWER_CLASS))
         return ranks_add(&out->changed, r->number);
     if (!out->why && !(out->why = strdup(said)))
         return -1;

@@ -39,6 +39,11 @@ void vars_bundles_release(struct vars_bundles *s);
 
 /* a rank's answer begins so if names of its own use the memory of the value it is asked about */
 #define ANSWER_HELD "held: "
+/* a rank's answer begins so if it has changed only classes of the notebook: those of the value's
+ * objects, or the value, which is one. When they come, the rank itself decides about each */
+#define ANSWER_CLASS "changed class"
+/* likewise, and such a class has arrays, with which other names may share memory */
+#define ANSWER_CLASS_ARRAYS ANSWER_CLASS " with arrays"
 
 /* Names that ranks have changed since home sent them, and names that share memory with these. Lists
  * are comma-separated and owned; NULL: empty. */

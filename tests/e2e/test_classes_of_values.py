@@ -333,14 +333,16 @@ def test_a_metaclass_that_notes_classes_in_a_variable_notes_them_once(nb):
     assert nb.ok("%%distribute -n 2\nclass Own(A):\n    pass\nmade").value == "['A', 'B', 'Own']"
 
 
-def test_a_class_of_ranks_that_they_change_after_a_pull_is_a_conflict(nb):
+def test_a_class_of_ranks_that_they_change_after_a_pull_stays_so(nb):
     nb.ok("%%distribute -n 2\nclass Mine:\n    at = 1\nmine = Mine()")
     nb.ok("%pull mine -r 0")
     nb.ok("mine.n = 1")
     assert rank_values(nb, "mine.n", 1) == [1]
     nb.ok("%%distribute -n 2\nMine.at = 5")
     nb.ok("mine.n = 2")
-    nb.run("%%distribute -n 1\nmine.n").assert_error("VariableConflict")
+    assert rank_values(nb, "mine.n, mine.at, Mine.at, type(mine) is Mine", 1) == [(2, 5, 5, True)]
+    nb.ok("type(mine).at, mine.n = 6, 3")
+    refused(nb.run("%%distribute -n 1\nmine.n"), "Mine")
 
 
 def test_a_class_of_a_rank_keeps_what_the_rank_has_done_to_it_since(nb):
@@ -442,6 +444,75 @@ def test_a_class_of_the_cell_reads_homes_variable_with_two_underscores(nb):
     assert nb.ok(cell).value == "(5, 6)"
     nb.ok("class A:\n    def m(self):\n        return __x\na = A()")
     assert rank_values(nb, "a.m()", 2) == [5, 5]
+
+
+# A class C; what makes an object of it; what both ends do then; what shows it; what it must show
+ALIKE = {
+    "a method that torch replaces": ("import torch\nclass C(torch.optim.Optimizer):\n    def __init__(self, p): super().__init__(p, {})\n    def step(self): return 7",
+                                     "C([torch.nn.Parameter(torch.ones(1))])", "", "x.step()", 7),
+    "a counter": ("class C:\n    n = 0\n    def __init__(self): C.n += 1", "C()", "", "x.n", 1),
+    "a registry": ("class C:\n    made = []\n    def __init_subclass__(cls): C.made.append(cls.__name__)", "C()", "type('Sub', (C,), {})", "C.made", ["Sub"]),
+    "an array": ("import numpy\nclass C:\n    w = numpy.ones(100)", "C()", "C.w[0] = 5", "float(C.w[0])", 5.0),
+    "a method": ("class C:\n    def step(self): return 1\n    def other(self): return 2", "C()", "C.step = C.other", "x.step()", 2),
+    "an enum": ("import enum\nclass C(enum.Enum):\n    A = [1]", "C.A", "C.A.value.append(2)", "x.value", [1, 2]),
+}
+
+
+@pytest.mark.parametrize("what", ALIKE)
+def test_what_home_and_ranks_have_done_alike_to_a_class_is_no_conflict(nb, what):
+    make, one, change, look, shown = ALIKE[what]
+    nb.ok(make)
+    nb.ok(f"%%distribute -n 2\nmine = {one}\n{change}\nkept = dict(vars(C))", limit=120)
+    nb.ok(f"x = {one}\n{change}")
+    assert rank_values(nb, f"{look}, isinstance(x, C), [name for name in kept if vars(C)[name] is not kept[name]]", 2) == [(shown, True, [])] * 2
+    nb.ok("C.also = 1")  # home's later state is seen to be later
+    assert rank_values(nb, f"C.also, {look}", 2) == [(1, shown)] * 2
+    nb.ok("%%distribute -n 2\nC.both = 1")
+    nb.ok("C.both = 1")
+    assert rank_values(nb, "C.both", 2) == [1, 1]
+    nb.ok("del C.both")
+    assert rank_values(nb, "hasattr(C, 'both')", 2) == [False, False]
+    nb.ok("%%distribute -n 2\nC.mine = 1")
+    assert rank_values(nb, "C.mine", 2) == [1, 1]
+    nb.ok("C.mine = 2")
+    refused(nb.run("%%distribute -n 2\nC.mine"), "C")
+    refused(nb.run("%%distribute -n 2\nC.mine"), "C")
+    nb.ok("%push C")
+    assert rank_values(nb, f"C.mine, {look}", 2) == [(2, shown)] * 2
+
+
+def test_a_value_that_home_has_changed_leaves_classes_as_ranks_have_them(nb):
+    nb.ok("import torch\nclass Net(torch.nn.Linear):\n    n = 0\n    def __init__(self):\n        super().__init__(2, 2)\n        Net.n += 1\n"
+          "net = Net()\nopt = torch.optim.SGD(net.parameters(), lr=0.1)")
+    look = "net.training, net.n, len(opt.param_groups)"
+    assert rank_values(nb, look, 2) == [(True, 1, 1)] * 2
+    nb.ok("%%distribute -n 2\nmine = Net()")
+    nb.ok("net.eval(); None")  # opt goes along
+    assert rank_values(nb, look, 2) == [(False, 2, 1)] * 2
+    assert rank_values(nb, "opt.param_groups[0]['params'][0] is net.weight", 2) == [True] * 2
+    nb.ok("del net, opt")
+    assert rank_values(nb, "'net' in globals()", 2) == [True] * 2, "with del, a class that ranks have changed counts"
+
+
+def test_arrays_of_a_class_stay_shared_or_are_a_conflict(nb):
+    nb.ok("import numpy\nclass C:\n    w = numpy.ones(20000)\npart = {'of': C.w}\nboth = [part, C]")
+    assert rank_values(nb, "C.w is part['of'], both is None", 2) == [(True, False)] * 2
+    nb.ok("%%distribute -n 2\nC.more = 1")
+    nb.ok("part['n'] = 1")
+    nb.run("%%distribute -n 2\npart, C.w is part['of']").assert_error("VariableConflict")
+
+
+def test_a_class_that_is_defined_again_is_no_conflict_of_its_base(nb):
+    base = "class A:\n    known = {}\n    def __init_subclass__(cls): A.known[cls.__name__] = cls\n"
+    again = "class C(A):\n    at = %d"
+    nb.ok(base + again % 1)
+    assert rank_values(nb, "C.at, list(A.known)", 2) == [(1, ["C"])] * 2
+    nb.ok("%%distribute -n 2\nC.extra = 1")
+    nb.ok(again % 2)
+    assert rank_values(nb, "C.at, A.known['C'] is C, hasattr(C, 'extra')", 2) == [(2, True, False)] * 2
+    nb.ok("%%distribute -n 2\nA.extra = 1")
+    nb.ok(again % 3)
+    refused(nb.run("%%distribute -n 2\nC.at, A"), "A")
 
 
 @pytest.mark.parametrize("push, said", [("%push j", ""), ("%%distribute -n 2 --capture j\nj", "--capture replaces j and K on ranks 0-1, which they had changed")])

@@ -21,6 +21,7 @@ from . import caches, enums, only_read, rebuild, reducers
 from .fingerprints import fingerprint, hashed, size_of
 
 HASHED_MAX = 64 << 20  # bytes of large buffers in a class
+SINCE, SINCE_ARRAYS = "changed class", "changed class with arrays"  # a class was changed; and has arrays
 
 BY_ID, ID_OF = cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID, cloudpickle._DYNAMIC_CLASS_TRACKER_BY_CLASS
 
@@ -150,7 +151,7 @@ class ClassStates:
         self.came([cls for cls in classes if ID_OF.get(cls) in forced or (rebuild.is_own(cls) and (keeps or cls not in self._came))])
 
     def takes(self, cls, loading):
-        """Does this class get the state that comes, or does it stay as the rank has it? VariableConflict."""
+        """Does this class get the state that comes, or does it stay as the rank has it? rebuild.HAS: both are equal. VariableConflict."""
         came, before = self._came.get(cls, (None, None))
         if came is None:
             return not rebuild.is_own(cls)
@@ -162,7 +163,9 @@ class ClassStates:
         theirs = self._known_state(self._twin(cls, loading), before)
         if theirs == came:
             return False
-        if own == came or theirs == own or theirs is None:
+        if theirs == own and own is not None:
+            return rebuild.HAS
+        if own == came or theirs is None or theirs == own:
             return True
         raise rebuild.VariableConflict(_of_both(cls, self._user_ns))
 
@@ -186,37 +189,39 @@ class ClassStates:
         for cls in classes:
             if BY_ID.get(ID_OF.get(cls)) is cls:  # no copy that was made for a comparison
                 try:
-                    self._came[cls] = self._state(cls)[::2]
+                    self._came[cls] = self._state(cls)[:3:2]
                 except Exception:  # noqa: BLE001 - the user's code pickles it
                     self._came.pop(cls, None)
 
     def _state(self, cls, before=None):
-        """(what identifies the class's content without other classes in it, these, what objects in it have computed); None in place of the first:
-        it has too large buffers."""
+        """(what identifies the class's content without other classes in it, these, what objects in it have computed, does it have arrays?); None
+        in place of the first: it has too large buffers."""
         found, others, computed = pickled(cls, self._user_ns, self._chunks(), whole=cls, before=before)
         digest, large = fingerprint(found, again=True)
         if sum(map(size_of, large)) > HASHED_MAX:
-            return None, others, computed
-        return (digest, *(hashed(buffer)[0] for buffer in large)), others, computed
+            return None, others, computed, True
+        return (digest, *(hashed(buffer)[0] for buffer in large)), others, computed, bool(found.arrays)
 
-    def are_as_sent(self, classes, copies, pulled):
-        """Are these classes, and those in them, as they came last? copies: {id of a class: a copy of it as a value's bundle has it}, for
-        those of which this is not known. pulled: the value was pulled from here, so that the copy may be newer."""
-        queue, seen = list(classes), set()
+    def since_sent(self, classes, copies, pulled):
+        """"same": these classes, and those in them, are as they came last; else SINCE or SINCE_ARRAYS. copies: {id of a class: a copy of it as a
+        value's bundle has it}, for those of which this is not known. pulled: the value was pulled from here, so that the copy may be newer."""
+        queue, seen, said = list(classes), set(), "same"
         while queue:
             cls = queue.pop()
             if cls in seen:
                 continue
             seen.add(cls)
             came, before = self._came.get(cls, (None, None))
-            state, others, _ = self._state(cls, before)
+            state, others, _, has_arrays = self._state(cls, before)
             queue += others
             if came is not None and came == state:
                 continue
             if (came is None or pulled) and self._is_as_copy(cls, copies.get(ID_OF[cls])):
                 continue
-            return False
-        return True
+            if has_arrays:
+                return SINCE_ARRAYS
+            said = SINCE
+        return said
 
     def _is_as_copy(self, cls, copy):
         if copy is None:

@@ -40,6 +40,7 @@ EACH_TIME = "_cellspan_"  # names that begin so exist only during one cell
 
 SHELLS = frozenset("In Out exit quit get_ipython open display".split())  # IPython's names in the namespace
 
+CLASSES = (class_states.SINCE, class_states.SINCE_ARRAYS)
 OWN = "the rank's own"  # why there is nothing to compare with: the rank has bound the name itself
 
 
@@ -341,7 +342,7 @@ class Origins:
             if said == "same" and name in self._of and not self._of[name].pulled:
                 self.deleted[name] = f"home's {name} can't be sent ({names[name]}), and its earlier value was deleted here"
                 del self.user_ns[name]
-            elif said not in ("same", "changed", "gone"):
+            elif said not in ("same", "changed", "gone", *CLASSES):
                 unknown = (f"home's {name} can't be sent ({names[name]}), and whether this rank has changed the earlier value is not known: {said}. "
                            f"Make it in a distributed cell, or --no-capture runs this one with what the ranks have")
         return unknown
@@ -349,11 +350,11 @@ class Origins:
     # ---- what was changed
 
     def compare(self, names):
-        """{name: "same", "changed", "gone", "held: " and the rank's own names that use its memory, or why this is not known}."""
+        """{name: as of changed(), or "held: " and the rank's own names that use its memory}."""
         said = self.changed(names)
-        for name in [name for name in said if said[name] == "same"]:
-            held = self.holders(name)
-            said[name] = "held: " + ",".join(held) if held else "same"
+        for name in [name for name in said if said[name] in ("same", *CLASSES)]:
+            if held := self.holders(name):
+                said[name] = "held: " + ",".join(held) if said[name] == "same" else "changed"
         return said
 
     def holders(self, name, beside=()):
@@ -363,7 +364,7 @@ class Origins:
         return holders(name, self.user_ns, own)
 
     def changed(self, names):
-        """{name: "same", "changed", "gone", or why this is not known}."""
+        """{name: "same", "changed", "gone", one of CLASSES: only these classes of the notebook were changed, or why this is not known}."""
         if not names:
             return {}
         said, loaded = dict.fromkeys(names, f"comparing takes more than {LIMIT:.0f} s"), {}
@@ -380,7 +381,7 @@ class Origins:
         places = {}
         for name in said:
             said[name] = self._said(name, loaded, places)
-        for name in [name for name in said if said[name] == "same"]:
+        for name in [name for name in said if said[name] in ("same", *CLASSES)]:
             if _shared(name, 0, places) != _shared(name, 1, places):
                 said[name] = "changed"
 
@@ -399,7 +400,7 @@ class Origins:
         if origin.kept is None and not (origin.arrived and origin.arrived.is_complete()):
             return origin.why
         try:
-            return "same" if self._is_same(name, origin, loaded, places) else "changed"
+            return self._compared(name, origin, loaded, places)
         except Unknown as error:
             return str(error)
         except TooSlow:
@@ -407,18 +408,20 @@ class Origins:
         except BaseException as error:  # noqa: BLE001 - the user's code pickles and unpickles it
             return vars_bundle.reason(error)
 
-    def _is_same(self, name, origin, loaded, places):
+    def _compared(self, name, origin, loaded, places):
         with contextlib.nullcontext() if origin.pulled else arrays.as_they_came():
             size, digest, large, copies, computed, theirs = self._as_home_sent(name, origin, loaded)
             try:
                 ours, classes, _ = class_states.pickled(self.user_ns[name], self.user_ns, _Chunks(2 * size + MORE), before=computed)
             except _Longer:
-                return False
+                return "changed"
         if theirs is not None:
             places[name] = ours.arrays, theirs
         own, buffers = fingerprint(ours, again=True)
         same = own == digest and len(buffers) == len(large) and all(map(origin.has_seen, ours.grads))
-        return same and all(map(_equal, buffers, large)) and self._classes.are_as_sent(classes, copies, origin.pulled)
+        if not same or not all(map(_equal, buffers, large)):
+            return "changed"
+        return self._classes.since_sent(classes, copies, origin.pulled)
 
     def _as_home_sent(self, name, origin, loaded):
         """(bytes of the pickle, its digest, [a large buffer, or the digest of one that is on a GPU], {id of a class: its copy},

@@ -18,6 +18,7 @@ _local = threading.local()
 on_filled = None  # on a rank, a function that is called with the classes that a bundle has filled, once it is loaded
 on_sent = None  # on a rank, a function that is called with the classes that were packed for home: see ClassStates.sent()
 takes = None  # on a rank, a function of a class that is here and a Loading: is it filled with what another process sends?
+HAS = "has it"  # takes() says so if the class has that state already: it is not filled, since something may refer to its own attributes
 
 
 class VariableConflict(Exception):
@@ -373,7 +374,8 @@ def names_in(state):
 def set_class(cls, state):
     """Fills a class that was sent by value."""
     attributes, name, of_enum = state
-    if not _is_taken(cls):
+    taken = _is_taken(cls)
+    if not taken:
         return
     if "_fields_" in cls.__dict__ and any(base.__module__ == "_ctypes" for base in cls.__mro__):
         attributes = {name: value for name, value in attributes.items() if name != "_fields_"}  # a structure gets its fields only once
@@ -383,11 +385,13 @@ def set_class(cls, state):
     else:
         _received.add(cls)
     _came[cls] = names_in(state)
+    _local.filled = [*(getattr(_local, "filled", None) or ()), (cls, of_enum)]
+    if taken is HAS:
+        return
     _delete(cls, came.get("", ()), attributes)
     _fill(cls, attributes)
     if of_enum:
         enums.set_state(cls, of_enum, came)
-    _local.filled = [*(getattr(_local, "filled", None) or ()), (cls, of_enum)]
     if cls.__qualname__ != name:  # else it stays the same object, so that the class's next pickle has the same bytes
         type.__dict__["__qualname__"].__set__(cls, name)
 
