@@ -3,12 +3,13 @@
 
 import os
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from cellspan._capture import origins, reducers, vars_bundle  # noqa: E402
+from cellspan._capture import only_read, origins, reducers, vars_bundle  # noqa: E402
 from notebook import Notebook  # noqa: E402
 
 MAKES = """
@@ -223,3 +224,39 @@ def test_a_cached_property_is_functools_own_for_who_looks_at_it(nb):
            "try:\n    c.e\nexcept ZeroDivisionError as error:\n    names = [frame.name for frame in traceback.extract_tb(error.__traceback__)]\n"
            "try:\n    C.__dict__['e'].__get__()\nexcept TypeError as error:\n    told = str(error)")
     assert nb.ns["names"] == ["<module>", "__get__", "<lambda>"] and "instance" in nb.ns["told"]
+
+
+def test_what_is_noted_of_very_many_objects_takes_little_memory(nb):
+    of = origins.Origins(nb.ns)  # from now on, first reads are noted
+    nb.run("class Made:\n    n = functools.cached_property(lambda self: 5)\n    part = functools.cached_property(lambda self: Plain())\nclass Bare:\n    pass")
+
+    def grown(make):
+        nb.run("many = None")
+        tracemalloc.start()
+        nb.run(make)
+        size = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+        return size / 5000
+
+    made = "many = [Made() for _ in range(5000)]\nfor each in many: "
+    kept, bare = grown(made + "each.n"), grown(made + "each.__dict__['n'] = 5")
+    assert 0 < kept - bare < 400, "bytes of a plain value's note"
+    assert abs(grown(made + "each.part") - grown(made + "each.__dict__['part'] = Plain()")) < 50, "nobody asks for the notes of other values"
+    noted = len(only_read._noted)
+    nb.run("many = [Made() for _ in range(5000)]\nfor each in many: each.n\nassert many[0].n == 5")
+    assert len(only_read._noted) >= noted + 5000
+    nb.run("many = each = None")
+    assert len(only_read._noted) == noted and of.changed([]) == {}
+
+
+def test_a_note_is_of_the_value_that_was_read_last(nb):
+    nb.run("class Made:\n    n = functools.cached_property(lambda self: next(made))\nmade = iter([5, [6], 'a' * 5000, object(), None, 7])\nx = Made()")
+    only_read.watch()
+    for k in range(6):
+        nb.run("x.n")
+        value = nb.ns["x"].n
+        assert only_read.names_of(nb.ns["x"]) == ({} if k == 3 else {"n": value}), k
+        nb.run("x.n = x.n + 1 if isinstance(x.n, int) else 3")
+        assert only_read.names_of(nb.ns["x"]) == {}, k
+        nb.run("del x.n")
+        assert only_read.names_of(nb.ns["x"]) == {}, k

@@ -8,7 +8,7 @@ or data with the same pickle. Of others, such as objects of the user's classes, 
 
 from __future__ import annotations
 
-import contextlib
+import enum
 import functools
 import hashlib
 import itertools
@@ -21,13 +21,27 @@ from . import resizing
 from .class_versions import is_users
 
 PLAIN = (type(None), bool, int, float, complex, str, bytes)
+TEXTS = (str, bytes)
 CONTAINERS = (list, tuple, dict, set, frozenset)
 DATA = ("numpy", "pandas", "datetime", "decimal", "fractions", "pathlib", "uuid")  # modules of classes whose pickles run no code of the user's
 MOST = 1000  # members of a value that are looked at
 LARGEST = 16 << 20  # bytes of a pickle
-UNKNOWN = object()
+SHORT = 1000  # characters or bytes of a text that is kept itself
+UNKNOWN, ITSELF = object(), object()
 
-_noted = {}  # {id of an object: (a weak reference to it, {name: (as of _mark() of the value, as of _content())})}
+_noted = {}  # {id of an object: its _Noted}
+
+
+class _Noted(weakref.ref):
+    """A weak reference to an object of which something was read. key: the object's id. rows: ((a name, the value itself, ITSELF), or (a name, as
+    of _mark() of the value, as of _content()), ...). There may be very many, so this is as small as it can be."""
+
+    __slots__ = ("key", "rows")
+
+
+def _is_gone(noted):
+    if _noted.get(noted.key) is noted:
+        del _noted[noted.key]
 
 
 def watch():
@@ -46,34 +60,44 @@ _LetsGo.only = _LetsGo()
 
 
 def _note(prop, instance, value):
-    with contextlib.suppress(Exception):  # it is read by the user's code, which must not get an error of this; so the value counts as assigned
-        _note_read(type(instance), id(instance), prop.attrname, instance, value)
+    try:
+        _note_read(type(instance), prop.attrname, instance, value)
+    except Exception:  # noqa: BLE001, S110 - it is read by the user's code, which must not get an error of this; so the value counts as assigned
+        pass
 
 
-def _note_read(kind, key, name, instance, value):
+def _note_read(kind, name, instance, value):
     if kind.__module__ != "__main__" and not is_users(kind.__module__):
         return
     if vars(instance).get(name, UNKNOWN) is not value:
         return
-    if key not in _noted:  # if there are no weak references to it, this is a TypeError
-        _noted[key] = weakref.ref(instance, lambda _: _noted.pop(key, None)), {}
-    content = _content(value)
-    _noted[key][1][name] = _mark(value, content), content
+    if type(value) in PLAIN and (type(value) not in TEXTS or len(value) <= SHORT):
+        row = name, value, ITSELF
+    else:
+        content = _content(value)
+        if content is UNKNOWN and not issubclass(kind, enum.Enum):
+            return  # nobody asks for it: see `surely` of names_of()
+        row = name, _mark(value, content), content
+    noted = _noted.get(id(instance))
+    if noted is None:
+        noted = _Noted(instance, _is_gone)  # if there are no weak references to it, this is a TypeError
+        noted.key, noted.rows = id(instance), ()
+        _noted[noted.key] = noted
+    noted.rows = (*(other for other in noted.rows if other[0] != name), row) if noted.rows else (row,)
 
 
 def names_of(obj, surely=True):
     """{name: value} of what was only read of an object, and is still what it was then. surely: not of values of which this is not known."""
-    if id(obj) not in _noted:
-        return {}
-    reference, noted = _noted[id(obj)]
-    if reference() is not obj:
+    noted = _noted.get(id(obj))
+    if noted is None or noted() is not obj:
         return {}
     found, own = {}, vars(obj)
-    for name, (mark, before) in list(noted.items()):
+    for row in noted.rows:
+        name, mark, before = row
         value = own.get(name, UNKNOWN)
-        if value is UNKNOWN or (mark() is not value if isinstance(mark, weakref.ref) else mark != id(value)):
-            del noted[name]  # assigned or deleted since
-        elif not surely if before is UNKNOWN else _content(value) == before:
+        if value is UNKNOWN or not (mark is value if before is ITSELF else mark() is value if isinstance(mark, weakref.ref) else mark == id(value)):
+            noted.rows = tuple(other for other in noted.rows if other is not row)  # assigned or deleted since
+        elif before is ITSELF or (not surely if before is UNKNOWN else _content(value) == before):
             found[name] = value
     return found
 
@@ -92,7 +116,7 @@ def _content(value):
     kind = type(value)
     try:
         if kind in PLAIN or isinstance(value, type):
-            return kind, hash(value) if kind not in PLAIN or kind in (str, bytes) else repr(value)
+            return kind, hash(value)
         if isinstance(value, getattr(sys.modules.get("torch"), "Tensor", ())):
             return value._version
         if not _is_data(value, iter(range(MOST))):
