@@ -128,6 +128,9 @@ const struct setting_row setting_rows[N_SETTINGS] = {
                                 "seconds in which all agents must come, after the first of their job",
                                 .standard = "60", .kind = SETTING_SECONDS, .least = 1, .most = DAY,
                                 .project = true },
+    [SETTING_MODULES] = { "CELLSPAN_MODULES",
+                          "environment modules that machines load before the agent, with blanks between",
+                          .standard = "none", .kind = SETTING_NAMES, .words = { "none" } },
     [SETTING_IN] = { "CELLSPAN_IN",
                      "the image of a container in which ranks on other machines run without --in",
                      .standard = "none" },
@@ -241,6 +244,23 @@ static int read_word(const struct setting_row *row, const char *text, size_t n, 
     return -1;
 }
 
+/* Checks names of environment modules. None is an option, or anything else to a shell. */
+static int read_names(const char *text)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    static const char also[] = "_./+-:=@,";
+    bool begins = true, any = false;
+
+    for (; *text; text++) {
+        if (*text != ' ' && !strchr(letters, *text) &&
+            (!strchr(also, *text) || (begins && *text == '-')))
+            return -1;
+        begins = *text == ' ';
+        any = any || !begins;
+    }
+    return any ? 0 : -1;
+}
+
 static int read_value(const struct setting_row *row, const char *text, uint64_t *value)
 {
     switch (row->kind) {
@@ -254,6 +274,8 @@ static int read_value(const struct setting_row *row, const char *text, uint64_t 
         return read_word(row, text, strlen(text), value);
     case SETTING_LEVEL:
         return read_word(row, text, strcspn(text, ":"), value);
+    case SETTING_NAMES:
+        return read_names(text);
     case SETTING_TEXT:
         break;
     }
@@ -267,6 +289,9 @@ int setting_wanted(enum setting which, struct buf *out)
 
     if (row->kind == SETTING_TEXT)
         return buf_add_text(out, "a text is wanted");
+    if (row->kind == SETTING_NAMES)
+        return buf_add_text(out, "names of modules are wanted, with blanks between: letters, "
+                                 "digits and _ . / + - : = @ , but no - first; or none");
     if (row->kind == SETTING_SECONDS)
         rc = buf_addf(out,
                       "a duration is wanted (10, 10s, 5min, 2h or 500ms), from %.10g to %.10g s%s",

@@ -42,6 +42,7 @@ enum setting {
     SETTING_SSH,
     SETTING_SSH_TIMEOUT,
     SETTING_SLURM_TIMEOUT,
+    SETTING_MODULES,
     SETTING_IN,
     SETTING_CONTAINER,
     SETTING_APPTAINER,
@@ -60,6 +61,7 @@ enum setting {
 
 enum setting_kind {
     SETTING_TEXT,    /* the code that uses it checks it */
+    SETTING_NAMES,   /* names of environment modules, with blanks between; or one of words */
     SETTING_SECONDS, /* least to most, or one of words, which stands for 0 */
     SETTING_BYTES,   /* "128M", "1.5 GiB" */
     SETTING_NUMBER,  /* as seed_is() takes it, and from least to most unless most is 0; or one of

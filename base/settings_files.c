@@ -198,7 +198,8 @@ static const char *type_name(const toml_datum_t *d)
 static bool has_type(enum setting which, const toml_datum_t *d)
 {
     if (d->type == TOML_INT64 || d->type == TOML_FP64)
-        return setting_rows[which].kind != SETTING_TEXT;
+        return setting_rows[which].kind != SETTING_TEXT &&
+               setting_rows[which].kind != SETTING_NAMES;
     return d->type == TOML_STRING && strlen(d->u.str.ptr) == (size_t)d->u.str.len &&
            !strpbrk(d->u.str.ptr, "\r\n");
 }

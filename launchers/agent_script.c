@@ -8,6 +8,7 @@
 
 #include "base/path.h"
 #include "launchers/launcher.h"
+#include "launchers/modules.h"
 
 #define AGENT "cellspan-agent"
 /* Containers on one machine have the same boot id but count as separate machines; so it includes
@@ -362,6 +363,8 @@ bool script_installs(const struct script_spec *spec)
 
 int script_line(struct buf *out, const struct script_spec *spec, struct err *err)
 {
+    if (modules_add(out, spec->modules, err) < 0)
+        return -1;
     if (spec->image && add_outside(out, spec, err) < 0)
         return -1;
     if ((!spec->image && add_all(out, spec) < 0) || buf_add_text(out, "\n") < 0)

@@ -68,6 +68,7 @@ struct script_spec {
     const char *cwd;      /* the folder to change to, if it exists there; NULL: none */
     const struct script_setting *setting;
     size_t settings;
+    const char *modules; /* to load first (modules.h), outside of a container; NULL: none */
     const struct payload *payload; /* NULL: nothing is sent to a machine that lacks cellspan */
     /* With a payload: many such scripts read the same stdin. So each, also one that lacks nothing,
      * reads all until SCRIPT_GO before it starts the agent. */

@@ -13,6 +13,7 @@
 #include "base/slice.h"
 #include "launchers/agent_script.h"
 #include "launchers/launcher.h"
+#include "launchers/modules.h"
 
 /* Shell code for what stands in {} in a command: it adds words to "$@". */
 struct container_words {
@@ -368,7 +369,7 @@ int container_check(const char *image, struct err *err)
     return rc;
 }
 
-/* ---- what the script of a node has said of its container ---- */
+/* ---- what the script of a node has said before it looks for the agent ---- */
 
 void container_state_release(struct container_state *s)
 {
@@ -379,6 +380,10 @@ void container_state_release(struct container_state *s)
 void container_state_word(struct container_state *s, unsigned agent, const char *node,
                           const char *word)
 {
+    if (text_begins(word, MODULES_FAILED)) {
+        text_replace(&s->unable, word + strlen(MODULES_FAILED));
+        s->whole = true;
+    }
     if (!s->image)
         return;
     if (strcmp(word, CONTAINER_INSIDE) == 0)
@@ -395,7 +400,7 @@ void container_state_word(struct container_state *s, unsigned agent, const char 
 
 bool container_state_failed(const struct container_state *s)
 {
-    return s->image && (s->unable || !s->inside);
+    return s->unable || (s->image && !s->inside);
 }
 
 void container_state_text(const struct container_state *s, const char *how, const char *said,
@@ -403,7 +408,9 @@ void container_state_text(const struct container_state *s, const char *how, cons
 {
     const char *const colon = *said ? ": " : "";
 
-    if (s->unable)
+    if (s->whole && s->unable)
+        snprintf(text, size, "%s", s->unable);
+    else if (s->unable)
         snprintf(text, size, "%.500s%s%.300s", s->unable, colon, said);
     else
         snprintf(text, size, "no container of the image %.200s began (%s)%s%.300s", s->image, how,

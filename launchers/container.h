@@ -33,21 +33,24 @@ MUST_USE int container_add(struct buf *out, const struct container_spec *spec, s
 /* Are the settings fine, and the image's name? */
 MUST_USE int container_check(const char *image, struct err *err);
 
-/* ---- what the script of a node has said of its container ---- */
+/* ---- what the script of a node has said before it looks for the agent ---- */
 
-/* All zero: a node whose agent runs in no container. */
+/* All zero: a node whose agent runs in no container, and whose modules are loaded. */
 struct container_state {
     const char *image; /* borrowed; NULL: none */
     bool busy;         /* the node gets the image, and the kernel's clock stands for it */
     bool inside;       /* the container runs */
-    char *unable;      /* owned: why there is none; NULL: that is not known */
+    char *unable;      /* owned: why there is none, or why there are no modules; NULL: that is not
+                        * known */
+    bool whole;        /* that is all that there is to say */
 };
 
 void container_state_release(struct container_state *s);
 /* Takes a word of the node's script. If the node is busy, the user is told. */
 void container_state_word(struct container_state *s, unsigned agent, const char *node,
                           const char *word);
-/* There is no container: a script that has ended has done so for that reason. */
+/* There is no container, or a module is missing: a script that has ended has done so for that
+ * reason. */
 bool container_state_failed(const struct container_state *s);
 /* Writes why. how: how the script ended; said: the last line of what runs the container; ""; none.
  */

@@ -23,6 +23,7 @@ unset PYTHONPATH PYTHONHOME CELLSPAN_LIBEXECDIR CELLSPAN_PYTHONPATH JUPYTER_PATH
 
 build_packages="build-essential autoconf automake pkg-config libzmq3-dev libjansson-dev libsodium-dev uuid-dev python3-dev python3-venv"
 engine_packages="slurm-wlm munge openssh-server openssh-client tcsh iproute2 iptables procps util-linux runc podman python3 openmpi-bin mpich"
+[ -d /usr/share/lmod ] || engine_packages="$engine_packages environment-modules" # apt would remove Lmod for it
 test_packages="$build_packages chromium chromium-driver ninja-build xz-utils zsh fish $engine_packages"
 
 say() { printf '== %s\n' "$*"; }

@@ -16,6 +16,7 @@
 #include "base/runtime.h"
 #include "base/settings.h"
 #include "launchers/launcher.h"
+#include "launchers/modules.h"
 #include "launchers/mpi/mpirun.h"
 #include "launchers/ssh/cause.h"
 
@@ -36,6 +37,7 @@ struct mpi_task {
     char *machine; /* owned: identifies it; NULL: not known */
     char *version; /* owned: of the agent there; NULL: not known */
     char *words;   /* owned: the last line that its agent wrote to stderr; NULL: none */
+    struct container_state state;
     bool missing;  /* there is no agent */
     bool ended;    /* as it does when it is told to */
     bool failed;   /* that was reported */
@@ -131,6 +133,7 @@ static void agent_ended(struct mpi_job *j, unsigned i, int status)
         .program = j->program,
         .prefix = j->prefix,
         .version = t->version,
+        .container = &t->state,
         .said = t->words ? t->words : "",
         .stage = CAUSE_RUNNING,
         .missing = t->missing,
@@ -182,6 +185,8 @@ static void marked(struct mpi_job *j, unsigned i, const char *line)
         text_replace(&j->task[i].version, line + strlen(SCRIPT_VERSION));
     else if (strcmp(line, SCRIPT_MISSING) == 0)
         j->task[i].missing = true;
+    else if (text_begins(line, MODULES_FAILED))
+        container_state_word(&j->task[i].state, i, name_of(&j->task[i]), line);
     else if (text_begins(line, MPI_ENDED))
         stream_ended(j, i, (int)strtol(line + strlen(MPI_ENDED), NULL, 10) & 0xff);
 }
@@ -466,6 +471,7 @@ static int prepare(struct mpi_job *j, struct words *argv, const struct launch_ar
     struct script_spec script = { .prefix = setting_text(SETTING_REMOTE_PREFIX),
                                   .cwd = cwd,
                                   .setting = set,
+                                  .modules = modules_told(),
                                   .settings = script_settings(set) };
     int rc = a->image ? err_set(err, "--in %s: agents of mpirun run in no container", a->image)
                       : find_mpirun(j, err);
@@ -495,6 +501,7 @@ static void release(struct mpi_job *j)
         free(j->task[i].machine);
         free(j->task[i].version);
         free(j->task[i].words);
+        container_state_release(&j->task[i].state);
     }
     free(j->task);
     free(j->mpirun);

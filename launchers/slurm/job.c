@@ -10,6 +10,7 @@
 #include "base/process.h"
 #include "launchers/launcher.h"
 #include "launchers/agent_script.h"
+#include "launchers/modules.h"
 #include "launchers/slurm/srun_output.h"
 #include "launchers/slurm/step.h"
 
@@ -324,7 +325,8 @@ static void script_word(struct job *j, unsigned i, const char *word)
     if (!j->asked_to_end)
         container_state_word(&t->container, i, t->node ? t->node : "a node", word);
     /* its end may have come first, and this says why */
-    if (t->end && (text_begins(word, SCRIPT_REFUSED) || text_begins(word, CONTAINER_UNABLE)))
+    if (t->end && (text_begins(word, SCRIPT_REFUSED) || text_begins(word, CONTAINER_UNABLE) ||
+                   text_begins(word, MODULES_FAILED)))
         note_end(j, i, "exit code 127");
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "launchers/agent_script.h"
+#include "launchers/modules.h"
 #include "launchers/relay_child.h"
 
 /* The start of each agent's shell code: prints who it is, and sets the agent's number. (srun passes
@@ -72,6 +73,7 @@ static int add_script(struct words *argv, const struct step_plan *plan, struct e
 {
     const struct script_spec spec = { .command = plan->command,
                                       .prefix = plan->prefix,
+                                      .modules = modules_told(),
                                       .payload = plan->payload,
                                       .together = true,
                                       .image = plan->image };

@@ -17,6 +17,7 @@
 #include "base/process.h"
 #include "base/settings.h"
 #include "launchers/launcher.h"
+#include "launchers/modules.h"
 #include "launchers/ssh/ssh_child.h"
 #include "launchers/agent_script.h"
 
@@ -220,6 +221,7 @@ static int compose_line(struct fleet *f, struct err *err)
                                 .prefix = setting_text(SETTING_REMOTE_PREFIX),
                                 .cwd = cwd,
                                 .setting = set,
+                                .modules = modules_told(),
                                 .payload = payload_known(&f->payload) ? &f->payload : NULL,
                                 .image = f->plan.image };
     int rc;
@@ -266,6 +268,8 @@ static int prepare(struct fleet *f, const struct launch_arguments *a, struct err
         ssh_hosts_check(&f->hosts, a->ranks, err) < 0 || compose_ssh(&f->ssh, err) < 0)
         return -1;
     f->plan.image = a->image;
+    if (modules_check(modules_told(), err) < 0)
+        return -1;
     if (a->image && container_check(a->image, err) < 0)
         return -1;
     if (compose_command(f, a->command) < 0)

@@ -28,7 +28,7 @@ GROUPS = {
 LONGEST = ("test_lab", "test_headless", "test_documents", "test_lightning", "test_frameworks", "test_slow_clients", "test_cpp_builds",
            "test_host_faults", "test_slurm", "test_launchers_slurm", "test_relay_slurm", "test_engines_slurm", "test_interfaces",
            "test_images", "test_engines", "test_changing_networks", "test_away", "test_on", "test_relay", "test_busy", "test_debugger", "test_ranks",
-           "test_code", "test_spawned_processes", "test_gpus_nccl", "test_install", "test_torch_errors", "test_hosts",
+           "test_code", "test_modules", "test_spawned_processes", "test_gpus_nccl", "test_install", "test_torch_errors", "test_hosts",
            "test_page", "test_shown_errors", "test_failures", "test_run", "test_horovod", "test_plain_python", "test_resume", "test_px",
            "test_gpus", "test_no_start", "test_seeds", "test_output", "test_store_waits", "test_scripts", "test_subshells", "test_follow",
            "test_commands", "test_real_gpus", "test_maggy", "test_torch_distributor", "test_glance", "test_firewalls", "test_logins",

@@ -120,6 +120,15 @@ static void words_are_read(void)
     is_refused(SETTING_LOG, "loud:/tmp/x", "error, warn, info or debug is wanted; error is used");
 }
 
+static void modules_are_names(void)
+{
+    ok(setting_check(SETTING_MODULES, "cuda/12.4 gcc@11:13") == 0, "names of modules");
+    is_refused(SETTING_MODULES, "a; b",
+               "names of modules are wanted, with blanks between: letters, digits and _ . / + - : "
+               "= @ , but no - first; or none; none is used");
+    ok(setting_check(SETTING_MODULES, "a -b") < 0, "none is an option");
+}
+
 static void names_are_checked(void)
 {
     static const struct {
@@ -221,6 +230,7 @@ int main(int argc, char **argv)
     numbers_are_read();
     words_are_read();
     names_are_checked();
+    modules_are_names();
     idle_ranks_may_be_parked();
     every_row_has_a_default_that_can_be_read();
     return plan_done();
