@@ -37,6 +37,17 @@ struct container_row {
     "--network=host --pid=host --ipc=host --uts=host --log-driver=none --security-opt=label=disable "
 #define AS_USER "set -- \"$@\" --user \"$(id -u):$(id -g)\"; "
 
+/* Something is left of a container whose conmon was killed, as by scancel. Its agent may still be
+ * there: it ends, but may first wait whether it is to cancel its job. Nothing of this holds the
+ * script's own output open. */
+#define REMOVE_ENDED                                                                               \
+    "({ \"$w\" ps -a --filter label=cellspan --filter status=running --filter status=exited "      \
+    "--format '{{.ID}} {{.Pid}}' | while read -r v p; do k=60; [ ! -d \"/proc/$p\" ] || "          \
+    "c=$(\"$w\" container inspect --format '{{.State.ConmonPid}}' \"$v\" </dev/null); "            \
+    "while [ -d \"/proc/$p\" ] && [ ! -d \"/proc/$c\" ] && [ $k != 0 ]; do sleep 1; "              \
+    "k=$((k - 1)); done; [ -d \"/proc/$p\" ] || \"$w\" rm -f \"$v\" </dev/null; "                  \
+    "done; } </dev/null >/dev/null 2>&1 &); "
+
 /* in the order of enum container */
 static const struct container_row rows[] = {
     { .name = "apptainer",
@@ -61,11 +72,7 @@ static const struct container_row rows[] = {
                  .user = AS_USER "[ \"$(id -u)\" = 0 ] || set -- \"$@\" --userns=keep-id; " },
       .get = "i=${i#docker://}; \"$w\" image exists \"$i\" </dev/null >/dev/null 2>&1 || "
              "get podman \"$w\" pull \"$i\"; ",
-      /* something is left of a container whose own processes were all killed */
-      .also =
-          "(\"$w\" ps -a --filter label=cellspan --filter status=running --filter status=exited "
-          "--format '{{.ID}} {{.Pid}}' </dev/null 2>/dev/null | while read -r v p; do "
-          "[ -d \"/proc/$p\" ] || \"$w\" rm -f \"$v\" </dev/null >/dev/null 2>&1; done &); " },
+      .also = REMOVE_ENDED },
     { .name = "docker",
       .setting = SETTING_DOCKER,
       .command = "docker run --rm --interactive --label=cellspan " SHARED

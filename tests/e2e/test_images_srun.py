@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import signal
 
 import pytest
 from client import values
@@ -20,6 +21,7 @@ SRUN = """#!/bin/bash
 env >%(at)s/environment
 while [ "$1" != sh ]; do shift; done
 export SLURM_PROCID=0 SLURM_NTASKS=1 SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURMD_NODENAME=n1
+export SLURM_SRUN_COMM_HOST=127.0.0.1 SLURM_SRUN_COMM_PORT=1  # nobody listens there: an agent that is left thinks that srun is gone
 "$@" > >(sed -u 's/^/0: /') 2> >(sed -u 's/^/0: /' >&2); s=$?
 [ $s = 0 ] || { sleep 0.3; echo "srun: error: n1: task 0: Exited with exit code $s" >&2; exit $s; }
 """
@@ -42,12 +44,40 @@ def nb(podman, shelf, fresh):  # noqa: F811
     return fresh(env={"PATH": podman.at + ":" + os.environ["PATH"], "CELLSPAN_WHEELS": shelf})
 
 
+def running(name, *words):
+    """The processes of a program that have these words on their command line."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            args = path.read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            continue
+        if os.path.basename(args[0]) == name and set(words) <= set(args):
+            found.append(path.parent.name)
+    return found
+
+
 def test_ranks_of_a_job_run_in_the_image(nb, podman):
     assert values(nb.ok(KEPT % IMAGE, limit=UP)) == [("7", "of the image")] * 2
     (one,) = podman.containers()
     said = podman.call("inspect", one)
     assert "CELLSPAN_AGENT=0" in said and "CELLSPAN_SECRET" not in said
     assert "CELLSPAN_SECRET" not in pathlib.Path(podman.at, "environment").read_text(encoding="utf-8"), "nor has srun it"
+    nb.ok("%ranks stop", limit=SOON)
+    assert wait_until(lambda: not podman.containers(), SOON)
+
+
+def test_a_cancelled_job_leaves_no_container(nb, podman):
+    """scancel kills podman and conmon. The agent is left: it looks for srun for a while, and the next start must not come too early."""
+    nb.ok(KEPT % IMAGE, limit=UP)
+    (one,) = podman.containers()
+    pids = podman.call("inspect", "--format", "{{.State.ConmonPid}}", one).split() + running("podman", podman.at + "/storage", "run")
+    assert len(pids) == 2
+    for pid in pids:
+        os.kill(int(pid), signal.SIGKILL)
+    nb.run("%ranks stop", limit=SOON)
+    nb.ok(KEPT % IMAGE, limit=UP)
+    assert wait_until(lambda: len(podman.containers()) == 1 and one not in podman.containers(), SOON)
     nb.ok("%ranks stop", limit=SOON)
     assert wait_until(lambda: not podman.containers(), SOON)
 

@@ -4,10 +4,12 @@
  */
 #include "launchers/container.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/unit/tap.h"
@@ -19,9 +21,10 @@ static char top[] = "/tmp/cellspan-container-XXXXXX";
 /* Words in <>, so that a blank within one is seen. */
 static const char program[] =
     "#!/bin/sh\n"
+    "case $1 in ps) echo \"$PS\"; exit;; container) echo \"$CONMON\"; exit;; "
+    "rm) echo \"$3\" >>\"$TOP/removed\"; exit;; esac\n"
     "printf '%s:' \"${0##*/}\"; printf ' <%s>' \"$@\"; echo\n"
-    "case $1 in image) exit 1;; pull) exit ${PULL:-0};; import) : >\"$3\"; exit 0;; ps) exit 0;; "
-    "esac\n"
+    "case $1 in image) exit 1;; pull) exit ${PULL:-0};; import) : >\"$3\"; exit 0;; esac\n"
     "printf 'omp <%s>\\n' \"$APPTAINERENV_OMP_NUM_THREADS\"\n"
     "while [ \"$1\" != sh ]; do shift; done; exec \"$@\"\n";
 
@@ -222,6 +225,63 @@ static void settings_are_whole_commands(void)
     take_programs();
 }
 
+/* Which containers the code has removed, a line each, when it has removed n; else after 20 s. */
+static const char *removed(unsigned n)
+{
+    static char text[64];
+    char path[64];
+
+    snprintf(path, sizeof path, "%s/removed", top);
+    for (unsigned i = 0; i < 200; i++) {
+        FILE *file = fopen(path, "r");
+        unsigned lines = 0;
+
+        text[file ? fread(text, 1, sizeof text - 1, file) : 0] = '\0';
+        if (file)
+            (void)fclose(file);
+        for (const char *at = text; (at = strchr(at, '\n')); at++)
+            lines++;
+        if (lines >= n)
+            break;
+        (void)usleep(100000);
+    }
+    return text;
+}
+
+static void set_number(const char *name, const char *format, pid_t pid)
+{
+    char text[64];
+
+    snprintf(text, sizeof text, format, (int)pid);
+    (void)setenv(name, text, 1);
+}
+
+static void what_is_left_of_containers_goes(void)
+{
+    const pid_t ends = fork();
+
+    if (ends == 0) {
+        (void)pause();
+        _exit(0);
+    }
+    put_program("podman");
+    set_number("CONMON", "%d", getpid());
+    set_number("PS", "lives %d\nexited 0", ends);
+    (void)says("img", "home");
+    is_text(removed(1), "exited\n", "what runs stays");
+    set_number("CONMON", "%d", 999999999);
+    set_number("PS", "ends %d", ends);
+    (void)says("img", "home");
+    (void)usleep(300000);
+    is_text(removed(1), "exited\n", "what runs without its conmon is waited for");
+    (void)kill(ends, SIGKILL);
+    (void)waitpid(ends, NULL, 0);
+    is_text(removed(2), "exited\nends\n", "and removed when it has ended");
+    (void)unsetenv("PS");
+    (void)unsetenv("CONMON");
+    take_programs();
+}
+
 int main(void)
 {
     char command[512];
@@ -233,7 +293,7 @@ int main(void)
     snprintf(
         command, sizeof command,
         "cd %s && mkdir -p bin tools home/below 'a:b' 'a:b c' \"$FOLDER_NAME\" && for p in sh env sed "
-        "id mktemp mkdir mv rm tr touch; do ln -s \"$(command -v $p)\" tools/ || exit 1; done",
+        "id mktemp mkdir mv rm sleep tr touch; do ln -s \"$(command -v $p)\" tools/ || exit 1; done",
         top);
     (void)setenv("FOLDER_NAME", FOLDER, 1);
     if (system(command) != 0)
@@ -248,6 +308,7 @@ int main(void)
     names_of_images_run_nothing();
     the_container_gets_some_variables();
     settings_are_whole_commands();
+    what_is_left_of_containers_goes();
     snprintf(command, sizeof command, "rm -rf %s", top);
     if (system(command) != 0)
         diag("%s is left", top);
