@@ -256,8 +256,10 @@ static void have_returned(struct notebook *nb, struct cell *c, const struct park
     struct ranks moved = RANKS_INIT, stayed = RANKS_INIT, lost = RANKS_INIT;
     const int rc = sort(nb, o, &moved, &stayed, &lost);
 
-    if (ranks_count(&lost))
+    if (ranks_count(&lost)) {
+        nb->ends.idle->ending = true;
         stop_signal_ranks(nb, nb->group, &lost, SIGKILL, 0);
+    }
     if (c && rc < 0)
         cell_fail(c, "RuntimeError", "out of memory");
     else if (c && (ranks_count(&lost) || ranks_count(&stayed)) &&
