@@ -11,7 +11,7 @@ launchers_liblaunch_a_SOURCES = \
 	launchers/report.c \
 	launchers/agent_script.h launchers/agent_script.c \
 	launchers/container.h launchers/container.c \
-	launchers/modules.h launchers/modules.c \
+	launchers/environment_modules.h launchers/environment_modules.c \
 	launchers/payload.h launchers/payload.c \
 	launchers/ssh/hosts.h launchers/ssh/hosts.c \
 	launchers/ssh/cause.h launchers/ssh/cause.c \
@@ -42,7 +42,7 @@ EXTRA_DIST += launchers/README.md
 check_PROGRAMS += \
 	tests/unit/launchers/words.t \
 	tests/unit/launchers/container.t \
-	tests/unit/launchers/modules.t \
+	tests/unit/launchers/environment_modules.t \
 	tests/unit/launchers/mpi.t \
 	tests/unit/launchers/ssh.t \
 	tests/unit/launchers/payload.t \
@@ -56,8 +56,8 @@ tests_unit_launchers_words_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_launchers_words_t_LDADD = launchers/liblaunch.a base/libbase.a
 tests_unit_launchers_container_t_SOURCES = tests/unit/launchers/container.c
 tests_unit_launchers_container_t_LDADD = launchers/liblaunch.a base/libbase.a
-tests_unit_launchers_modules_t_SOURCES = tests/unit/launchers/modules.c
-tests_unit_launchers_modules_t_LDADD = launchers/liblaunch.a base/libbase.a
+tests_unit_launchers_environment_modules_t_SOURCES = tests/unit/launchers/environment_modules.c
+tests_unit_launchers_environment_modules_t_LDADD = launchers/liblaunch.a base/libbase.a
 tests_unit_launchers_ssh_t_SOURCES = tests/unit/launchers/ssh.c
 tests_unit_launchers_ssh_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_launchers_ssh_t_LDADD = launchers/liblaunch.a base/libbase.a

@@ -8,7 +8,7 @@
 
 #include "base/path.h"
 #include "launchers/launcher.h"
-#include "launchers/modules.h"
+#include "launchers/environment_modules.h"
 
 #define AGENT "cellspan-agent"
 /* Containers on one machine have the same boot id but count as separate machines; so it includes

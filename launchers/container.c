@@ -13,7 +13,7 @@
 #include "base/slice.h"
 #include "launchers/agent_script.h"
 #include "launchers/launcher.h"
-#include "launchers/modules.h"
+#include "launchers/environment_modules.h"
 
 /* Shell code for what stands in {} in a command: it adds words to "$@". */
 struct container_words {

@@ -16,7 +16,7 @@
 #include "base/runtime.h"
 #include "base/settings.h"
 #include "launchers/launcher.h"
-#include "launchers/modules.h"
+#include "launchers/environment_modules.h"
 #include "launchers/mpi/mpirun.h"
 #include "launchers/ssh/cause.h"
 

@@ -10,7 +10,7 @@
 #include "base/process.h"
 #include "launchers/launcher.h"
 #include "launchers/agent_script.h"
-#include "launchers/modules.h"
+#include "launchers/environment_modules.h"
 #include "launchers/slurm/srun_output.h"
 #include "launchers/slurm/step.h"
 

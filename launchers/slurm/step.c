@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "launchers/agent_script.h"
-#include "launchers/modules.h"
+#include "launchers/environment_modules.h"
 #include "launchers/relay_child.h"
 
 /* The start of each agent's shell code: prints who it is, and sets the agent's number. (srun passes

@@ -17,7 +17,7 @@
 #include "base/process.h"
 #include "base/settings.h"
 #include "launchers/launcher.h"
-#include "launchers/modules.h"
+#include "launchers/environment_modules.h"
 #include "launchers/ssh/ssh_child.h"
 #include "launchers/agent_script.h"
 

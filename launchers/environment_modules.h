@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* modules.h - the shell code that loads environment modules on a node (CELLSPAN_MODULES), by Lmod
- * or Environment Modules, before anything is looked for there. */
-#ifndef LAUNCHERS_MODULES_H
-#define LAUNCHERS_MODULES_H
+/* environment_modules.h - the shell code that loads environment modules on a node
+ * (CELLSPAN_MODULES), by Lmod or Environment Modules, before anything is looked for there. */
+#ifndef LAUNCHERS_ENVIRONMENT_MODULES_H
+#define LAUNCHERS_ENVIRONMENT_MODULES_H
 
 #include "base/buf.h"
 #include "base/err.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* modules.c - see modules.h. `module` is a function of the shell that changes its environment, so
- * it runs in the script's own shell. Start files are tried in a subshell first: some are written
- * for other shells, and would end this one. */
-#include "launchers/modules.h"
+/* environment_modules.c - see environment_modules.h. `module` is a function of the shell that
+ * changes its environment, so it runs in the script's own shell. Start files are tried in a
+ * subshell first: some are written for other shells, and would end this one. */
+#include "launchers/environment_modules.h"
 
 #include <string.h>
 

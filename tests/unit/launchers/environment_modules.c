@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The shell code for CELLSPAN_MODULES, with start files that define a `module` of the test's. */
-#include "launchers/modules.h"
+#include "launchers/environment_modules.h"
 
 #include <stdio.h>
 #include <stdlib.h>
