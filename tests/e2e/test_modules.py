@@ -33,7 +33,12 @@ MPIRUN = """#!/bin/bash
 [ "$1" != --version ] || { echo "mpirun (Open MPI) 4.1.4"; exit; }
 while [ "$1" != sh ]; do shift; done
 export OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1
-exec "$@" > >(sed -u 's/^/[1,0]<stdout>:/') 2> >(sed -u 's/^/[1,0]<stderr>:/' >&2)
+"$@" <&0 > >(sed -u 's/^/[1,0]<stdout>:/') 2> >(sed -u 's/^/[1,0]<stderr>:/' >&2) &
+child=$!
+trap 'kill "$child"' TERM INT
+wait "$child"; wait "$child"; status=$?
+sleep .3  # what it has written comes first
+exit "$status"
 """
 
 
