@@ -31,7 +31,7 @@ cellspan_kernel_LDADD = kernel/libkernel.a kernel/engines/libengines.a kernel/ag
 	$(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 
 check_PROGRAMS += tests/unit/kernel/group.t tests/unit/kernel/cell.t tests/unit/kernel/troubles.t tests/unit/kernel/late.t tests/unit/kernel/memory.t \
-	tests/unit/kernel/engines.t tests/unit/kernel/engines_again.t tests/unit/kernel/other_python.t tests/unit/kernel/place.t tests/unit/kernel/status.t tests/unit/kernel/where.t tests/unit/kernel/hang.t tests/unit/kernel/hang_calls.t \
+	tests/unit/kernel/engines.t tests/unit/kernel/engine_gpus.t tests/unit/kernel/engines_again.t tests/unit/kernel/other_python.t tests/unit/kernel/place.t tests/unit/kernel/status.t tests/unit/kernel/where.t tests/unit/kernel/hang.t tests/unit/kernel/hang_calls.t \
 	tests/unit/kernel/check.t tests/unit/kernel/broadcast.t tests/unit/kernel/finds.t tests/unit/kernel/question.t tests/unit/kernel/exchange.t tests/unit/kernel/calls.t tests/unit/kernel/immediate.t tests/unit/kernel/at_once.t tests/unit/kernel/at_once_ends.t tests/unit/kernel/awaited.t tests/unit/kernel/prompts.t \
 	tests/unit/kernel/lost.t tests/unit/kernel/away.t tests/unit/kernel/gpu_memory.t tests/unit/kernel/comms.t tests/unit/kernel/widgets.t tests/unit/kernel/subshells.t tests/unit/kernel/notices.t tests/unit/kernel/idle_release.t tests/unit/kernel/gpu_wait.t tests/unit/kernel/park.t tests/unit/kernel/parking.t
 kernel_test_libs = kernel/libkernel.a kernel/jupyter/libjupyter.a kernel/debug/libdebug.a kernel/merge/libmerge.a kernel/status/libstatus.a \
@@ -82,6 +82,8 @@ tests_unit_kernel_other_python_t_SOURCES = tests/unit/kernel/other_python.c $(ke
 tests_unit_kernel_other_python_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_engines_t_SOURCES = tests/unit/kernel/engines.c $(kernel_double)
 tests_unit_kernel_engines_t_LDADD = $(kernel_test_libs)
+tests_unit_kernel_engine_gpus_t_SOURCES = tests/unit/kernel/engine_gpus.c $(kernel_double)
+tests_unit_kernel_engine_gpus_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_engines_again_t_SOURCES = tests/unit/kernel/engines_again.c $(kernel_double)
 tests_unit_kernel_engines_again_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_gpu_memory_t_SOURCES = tests/unit/kernel/gpu_memory.c $(kernel_double)
