@@ -344,6 +344,12 @@ static void those_whose_gpus_are_held(void)
     pass(&w, 5 * NS_PER_S);
     ok(!w.nb->cells && times(&w, "send PARK") == 2, "and nothing is left");
     world_close(&w);
+}
+
+static void with_a_time_to_wait(void)
+{
+    struct clock clock;
+    struct world w;
 
     open_gpus(&w, &clock, false);
     park(&w);
@@ -364,6 +370,12 @@ static void those_whose_gpus_are_held(void)
            times(&w, "send GPUS") == 1,
        "then it says who holds the GPUs, and what to do, and leaves the queue");
     world_close(&w);
+}
+
+static void that_leave_the_queue(void)
+{
+    struct clock clock;
+    struct world w;
 
     open_gpus(&w, &clock, false);
     park(&w);
@@ -386,6 +398,12 @@ static void those_whose_gpus_are_held(void)
     ok(times(&w, "send START") == 1 && !times(&w, "send PARK"),
        "nobody waits for those that died meanwhile: others start");
     world_close(&w);
+}
+
+static void that_would_wait_for_ever(void)
+{
+    struct clock clock;
+    struct world w;
 
     open_gpus(&w, &clock, false);
     park(&w);
@@ -457,13 +475,16 @@ static void failed_returns(void)
            logged(&w, "rank 1 could not come back to the GPUs (rank 1: no restore), and has ended: "
                       "its variables are lost"),
        "what is lost is named, and its process ends");
-    exited(&w, 3, EXITED_SIGNAL, SIGKILL);
     buf_clear(&w.log);
     cell(&w);
     settle(&w);
+    ok(!times(&w, "send START"), "the next cell waits for that end");
+    exited(&w, 3, EXITED_SIGNAL, SIGKILL);
+    settle(&w);
     ready(&w, 4);
     provide(&w);
-    ok(times(&w, "send START") == 1 && logged(&w, "rank 1 is new"), "the next cell starts it");
+    ok(times(&w, "send START") == 1 && logged(&w, "rank 1 is new: its variables are gone"),
+       "and starts it");
     world_close(&w);
 
     open_gpus(&w, &clock, false);
@@ -483,6 +504,9 @@ int main(void)
     a_cell_meanwhile();
     a_notice_meanwhile();
     those_whose_gpus_are_held();
+    with_a_time_to_wait();
+    that_leave_the_queue();
+    that_would_wait_for_ever();
     those_on_several_machines();
     failed_returns();
     return plan_done();
