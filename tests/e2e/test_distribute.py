@@ -502,49 +502,6 @@ def test_magics_in_the_middle_of_a_cell_and_in_control_flow(nb):
     assert cell.stdout.split() == ["back", "1", "back", "2"]
 
 
-def test_a_script_runs_as_torchrun_would_run_it(nb, tmp_path):
-    script = tmp_path / "train.py"
-    script.write_text(
-        "import os, sys\nprint('rank', os.environ['RANK'], 'args', sys.argv[1:], __name__)\n"
-        "assert os.path.basename(sys.argv[0]) == 'train.py'\n"
-    )
-    cell = nb.ok("%%distribute -n 2 --merge prefix %s --epochs 3 -n 7" % script)
-    for rank in range(2):
-        assert "[%d] rank %d args ['--epochs', '3', '-n', '7'] __main__" % (rank, rank) in cell.stdout
-
-
-def test_a_module_runs_with_m(nb, tmp_path):
-    package = tmp_path / "cellspan_e2e_pkg"
-    package.mkdir()
-    (package / "__init__.py").write_text("")
-    (package / "main.py").write_text("import sys\nprint('module', sys.argv[1:], __name__)\n")
-    cell = nb.ok("%%distribute -n 2 --cwd %s -m cellspan_e2e_pkg.main a b" % tmp_path)
-    assert by_rank(cell.stdout) == {rank: ["module ['a', 'b'] __main__"] for rank in range(2)}
-
-
-def test_a_script_that_is_not_there_is_named(nb, tmp_path):
-    cell = nb.run("%%distribute -n 2 %s/missing.py" % tmp_path)
-    assert cell.status == "error" and "missing.py" in cell.traceback
-
-
-def test_a_script_that_fails_fails_the_cell(nb, tmp_path):
-    (tmp_path / "bad.py").write_text("import sys\nsys.exit(3)\n")
-    cell = nb.run("%%distribute -n 2 %s/bad.py" % tmp_path)
-    assert cell.status == "error" and cell.ename == "SystemExit"
-
-
-def test_the_text_with_which_a_script_ends_stands_once_under_the_cell(nb, tmp_path):
-    (tmp_path / "ends.py").write_text("import os, sys\nsys.exit('no data for ' + os.environ['RANK'])\n")
-    for code in ("%distribute -n 2 {0}", "import cellspan\ncellspan.run({0!r}, n=2)"):
-        cell = nb.run(code.format(str(tmp_path / "ends.py"))).assert_error("SystemExit")
-        assert 1 <= cell.shown.count("SystemExit: no data for ") == cell.shown.count("no data for "), cell.shown
-    package = tmp_path / "cellspan_e2e_bare"
-    package.mkdir()
-    (package / "__init__.py").write_text("")
-    cell = nb.run("%%distribute -n 2 --cwd %s -m cellspan_e2e_bare" % tmp_path).assert_error("UsageError")
-    assert cell.shown.count("cellspan_e2e_bare: it is a package without __main__.py") == 1, cell.shown
-
-
 # -- Python
 
 
