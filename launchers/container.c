@@ -142,6 +142,7 @@ static const struct container_row rows[] = {
 #define NO_COLON                                                                                   \
     "case $p in *[:,]*) echo \"cellspan: the container does not see $p: there is a colon or a "    \
     "comma in its name\" >&2; continue;; esac;"
+
 static int no_memory(struct err *err)
 {
     return err_set(err, "out of memory");

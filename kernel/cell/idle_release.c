@@ -136,14 +136,20 @@ static void tell(struct notebook *nb, const struct ranks *which, enum said said,
     buf_release(&line);
 }
 
+/* The next cell on ranks waits until they have ended: idle_release_holds(). */
+static void stop(struct notebook *nb, const struct ranks *which, unsigned signal, uint64_t grace_ms)
+{
+    nb->ends.idle->ending = true;
+    stop_signal_ranks(nb, nb->group, which, signal, grace_ms);
+}
+
 static void end_ranks(struct notebook *nb, const struct ranks *which, const char *why)
 {
     if (!ranks_count(which))
         return;
     log_info("ranks", "%u idle ranks are ended", ranks_count(which));
     tell(nb, which, SAID_ENDED, why);
-    nb->ends.idle->ending = true;
-    stop_signal_ranks(nb, nb->group, which, SIGTERM, STOP_GRACE_MS);
+    stop(nb, which, SIGTERM, STOP_GRACE_MS);
 }
 
 /* ---- ranks that are parked ---- */
@@ -256,10 +262,8 @@ static void have_returned(struct notebook *nb, struct cell *c, const struct park
     struct ranks moved = RANKS_INIT, stayed = RANKS_INIT, lost = RANKS_INIT;
     const int rc = sort(nb, o, &moved, &stayed, &lost);
 
-    if (ranks_count(&lost)) {
-        nb->ends.idle->ending = true;
-        stop_signal_ranks(nb, nb->group, &lost, SIGKILL, 0);
-    }
+    if (ranks_count(&lost))
+        stop(nb, &lost, SIGKILL, 0);
     if (c && rc < 0)
         cell_fail(c, "RuntimeError", "out of memory");
     else if (c && (ranks_count(&lost) || ranks_count(&stayed)) &&
