@@ -28,11 +28,11 @@ struct dial {
     void *context;
     struct keys own;
     unsigned char server[KEY_SIZE];
-    struct try try[DIAL_MAX];
+    struct attempt attempt[DIAL_MAX];
     unsigned n;
-    uint64_t begun;     /* how many knocks */
-    struct try *holder; /* has taken the connection, and is waited for alone; NULL: none */
-    unsigned probes;    /* probes without a result yet */
+    uint64_t begun;         /* how many knocks */
+    struct attempt *holder; /* has taken the connection, and is waited for alone; NULL: none */
+    unsigned probes;        /* probes without a result yet */
     bool names;
     struct watch *timer, *limit, *check;
     uint64_t limit_ns, more_ns;
@@ -46,14 +46,14 @@ struct dial {
 
 /* ---- one endpoint ---- */
 
-static void try_close(struct try *t)
+static void try_close(struct attempt *t)
 {
     watch_clear(&t->again);
     while (t->knocks > 0)
         knock_stop(t->knock[--t->knocks]);
 }
 
-static void drop_knock(struct try *t, const struct knock *k)
+static void drop_knock(struct attempt *t, const struct knock *k)
 {
     unsigned n = 0;
 
@@ -64,7 +64,7 @@ static void drop_knock(struct try *t, const struct knock *k)
 }
 
 /* Without those whose handshake has begun, because servers count aborted handshakes. */
-static void close_waiting(struct try *t)
+static void close_waiting(struct attempt *t)
 {
     struct knock *k;
 
@@ -76,7 +76,7 @@ static void close_waiting(struct try *t)
 }
 
 /* It will be tried when its turn comes again. */
-static void put_off(struct try *t)
+static void put_off(struct attempt *t)
 {
     watch_clear(&t->again);
     close_waiting(t);
@@ -84,7 +84,7 @@ static void put_off(struct try *t)
         t->started = t->ended = false;
 }
 
-static bool is_connected(const struct try *t)
+static bool is_connected(const struct attempt *t)
 {
     for (unsigned i = 0; i < t->knocks; i++)
         if (knock_fd(t->knock[i]) >= 0)
@@ -98,9 +98,9 @@ void dial_stop(struct dial *d)
         return;
     d->stopped = true;
     for (unsigned i = 0; i < d->n; i++) {
-        try_close(&d->try[i]);
-        tcp_probe_stop(d->try[i].probe);
-        host_lookup_stop(d->try[i].lookup);
+        try_close(&d->attempt[i]);
+        tcp_probe_stop(d->attempt[i].probe);
+        host_lookup_stop(d->attempt[i].lookup);
     }
     watch_stop(d->timer);
     watch_stop(d->limit);
@@ -110,7 +110,7 @@ void dial_stop(struct dial *d)
 }
 
 /* Closes the other attempts: at once, or after a handshake that has begun. */
-static void succeed(struct try *t, struct knock *k)
+static void succeed(struct attempt *t, struct knock *k)
 {
     struct dial *d = t->dial;
     const int fd = knock_fd(k);
@@ -123,8 +123,8 @@ static void succeed(struct try *t, struct knock *k)
     drop_knock(t, k);
     found.socket = knock_take(k);
     for (unsigned i = 0; i < d->n; i++) {
-        watch_clear(&d->try[i].again);
-        close_waiting(&d->try[i]);
+        watch_clear(&d->attempt[i].again);
+        close_waiting(&d->attempt[i]);
     }
     d->reported = true;
     watch_clear(&d->timer);
@@ -137,7 +137,7 @@ static void try_next(struct dial *d);
 static bool all_ended(const struct dial *d)
 {
     for (unsigned i = 0; i < d->n; i++)
-        if (!d->try[i].words[0] && (d->try[i].lookup || !d->try[i].ended))
+        if (!d->attempt[i].words[0] && (d->attempt[i].lookup || !d->attempt[i].ended))
             return false;
     return true;
 }
@@ -150,7 +150,7 @@ bool dial_was_slow(const struct dial *d)
 bool dial_was_refused(const struct dial *d)
 {
     for (unsigned i = 0; i < d->n; i++)
-        if (d->try[i].refused)
+        if (d->attempt[i].refused)
             return true;
     return false;
 }
@@ -159,14 +159,14 @@ bool dial_was_refused(const struct dial *d)
 static bool one_may_answer(const struct dial *d)
 {
     for (unsigned i = 0; i < d->n; i++)
-        if (is_connected(&d->try[i]))
+        if (is_connected(&d->attempt[i]))
             return !dial_was_refused(d);
     return false;
 }
 
 /* ---- who is waited for alone ---- */
 
-static void hold(struct try *t)
+static void hold(struct attempt *t)
 {
     struct dial *d = t->dial;
 
@@ -175,8 +175,8 @@ static void hold(struct try *t)
     t->held = true;
     d->holder = t;
     for (unsigned i = 0; i < d->n; i++)
-        if (&d->try[i] != t)
-            put_off(&d->try[i]);
+        if (&d->attempt[i] != t)
+            put_off(&d->attempt[i]);
     loop_timer_again(d->timer, ANSWER_NS);
 }
 
@@ -193,7 +193,7 @@ static void timer(void *arg)
 static void try_again(void *arg);
 
 /* With another socket, for one that ZeroMQ connects anew would use a key that was used. */
-static void try_again_later(struct try *t)
+static void try_again_later(struct attempt *t)
 {
     struct err err = { "" };
 
@@ -206,7 +206,7 @@ static void try_again_later(struct try *t)
         snprintf(t->words, sizeof t->words, "%.150s", err.text);
 }
 
-static void try_failed(struct try *t, enum knock_news news)
+static void try_failed(struct attempt *t, enum knock_news news)
 {
     struct dial *d = t->dial;
 
@@ -230,7 +230,7 @@ static void try_failed(struct try *t, enum knock_news news)
 
 static void on_news(void *arg, struct knock *k, enum knock_news news)
 {
-    struct try *t = arg;
+    struct attempt *t = arg;
     struct dial *d = t->dial;
     const bool other = d->reported || (d->holder && d->holder != t);
 
@@ -252,13 +252,13 @@ static void on_news(void *arg, struct knock *k, enum knock_news news)
 
 /* Makes room for one more socket: the last of those that dial beside each other at an endpoint
  * ends, or the one that has waited longest. false: all are connected. */
-static bool make_room(struct dial *d, const struct try *without)
+static bool make_room(struct dial *d, const struct attempt *without)
 {
-    struct try *best = NULL;
+    struct attempt *best = NULL;
     unsigned n = 0;
 
     for (unsigned i = 0; i < d->n; i++) {
-        struct try *t = &d->try[i];
+        struct attempt *t = &d->attempt[i];
 
         n += t->knocks;
         if (t != without && t->knocks && !is_connected(t) &&
@@ -277,7 +277,7 @@ static bool make_room(struct dial *d, const struct try *without)
     return true;
 }
 
-static void try_start(struct try *t)
+static void try_start(struct attempt *t)
 {
     struct dial *d = t->dial;
     const struct knock_to to = { d->context, t->endpoint, &d->own, d->server, d->once };
@@ -312,7 +312,7 @@ static unsigned most_knocks(unsigned n)
 /* The oldest one stays, for a way that takes long, and the younger ones are replaced in turn. */
 static void try_beside(void *arg)
 {
-    struct try *t = arg;
+    struct attempt *t = arg;
     struct dial *d = t->dial;
     const unsigned most = most_knocks(d->n);
 
@@ -337,7 +337,7 @@ void dial_beside(struct dial *d)
     if (d->reported || d->holder || most_knocks(d->n) < 2)
         return;
     for (unsigned i = 0; i < d->n; i++) {
-        struct try *t = &d->try[i];
+        struct attempt *t = &d->attempt[i];
 
         if (!t->started || t->words[0] || try_is_relay(t) || is_connected(t) || t->again)
             continue;
@@ -357,12 +357,12 @@ static uint64_t next_ns(const struct dial *d)
  * does. */
 static void try_next(struct dial *d)
 {
-    struct try *next = NULL;
+    struct attempt *next = NULL;
 
     if (d->reported || d->holder)
         return;
     for (unsigned i = 0; i < d->n; i++) {
-        struct try *t = &d->try[i];
+        struct attempt *t = &d->attempt[i];
 
         if (!t->words[0] && !t->lookup && !t->started &&
             (!next || (try_is_relay(t) && !try_is_relay(next))))
@@ -381,8 +381,8 @@ static void try_next(struct dial *d)
 static void stop_probes(struct dial *d)
 {
     for (unsigned i = 0; i < d->n; i++) {
-        tcp_probe_stop(d->try[i].probe);
-        d->try[i].probe = NULL;
+        tcp_probe_stop(d->attempt[i].probe);
+        d->attempt[i].probe = NULL;
     }
     d->probes = 0;
 }
@@ -394,7 +394,7 @@ static void fail(void *arg)
     int rc;
 
     stop_probes(d);
-    rc = dial_why(d->try, d->n, &why);
+    rc = dial_why(d->attempt, d->n, &why);
     d->f(d->arg, NULL, rc == 0 ? why.p : "out of memory");
     buf_release(&why);
 }
@@ -403,14 +403,14 @@ static void fail(void *arg)
 static void judge(struct dial *d)
 {
     for (unsigned i = 0; i < d->n; i++)
-        if (!try_is_refused(&d->try[i]))
+        if (!try_is_refused(&d->attempt[i]))
             return;
     loop_timer_again(d->limit, 0);
 }
 
 static void probed(void *arg, int error)
 {
-    struct try *t = arg;
+    struct attempt *t = arg;
 
     t->probe = NULL;
     t->error = error;
@@ -427,7 +427,7 @@ static void probe(struct dial *d)
     struct err err = { "" };
 
     for (unsigned i = 0; i < d->n; i++) {
-        struct try *t = &d->try[i];
+        struct attempt *t = &d->attempt[i];
 
         t->error = 0;
         if (!t->words[0] && !t->lookup && !t->connected && !try_is_relay(t) &&
@@ -445,7 +445,7 @@ static void check_all_failed(void *arg)
     if (d->reported || d->probes > 0)
         return;
     for (unsigned i = 0; i < d->n; i++) {
-        const struct try *t = &d->try[i];
+        const struct attempt *t = &d->attempt[i];
 
         if (!t->words[0] && (t->lookup || t->connected || !t->failed))
             return;
@@ -463,7 +463,7 @@ static void limit_is_over(void *arg)
 
     if (d->reported) {
         for (unsigned i = 0; i < d->n; i++)
-            try_close(&d->try[i]);
+            try_close(&d->attempt[i]);
         return;
     }
     if (d->more_ns && one_may_answer(d)) {
@@ -474,8 +474,8 @@ static void limit_is_over(void *arg)
     d->reported = true;
     stop_probes(d);
     for (unsigned i = 0; i < d->n; i++) {
-        d->slow = d->slow || is_connected(&d->try[i]);
-        try_close(&d->try[i]);
+        d->slow = d->slow || is_connected(&d->attempt[i]);
+        try_close(&d->attempt[i]);
     }
     if (!d->once)
         probe(d);
@@ -487,18 +487,18 @@ static void limit_is_over(void *arg)
 /* ---- start ---- */
 
 /* A new attempt, of which nothing is known yet. */
-static struct try *add_try(struct dial *d)
+static struct attempt *add_try(struct dial *d)
 {
-    struct try *t = &d->try[d->n++];
+    struct attempt *t = &d->attempt[d->n++];
 
-    *t = (struct try){ .dial = d };
+    *t = (struct attempt){ .dial = d };
     return t;
 }
 
 /* The first address takes the place of the name, the others become the last attempts. */
 static void looked_up(void *arg, const struct address *found, unsigned n)
 {
-    struct try *t = arg, *one = t;
+    struct attempt *t = arg, *one = t;
     struct dial *d = t->dial;
     const char *port = strrchr(t->named, ':') + 1;
 
@@ -521,14 +521,15 @@ static void looked_up(void *arg, const struct address *found, unsigned n)
 static bool has(const struct dial *d, struct slice endpoint)
 {
     for (unsigned i = 0; i < d->n; i++)
-        if (slice_is(endpoint, d->try[i].named[0] ? d->try[i].named : d->try[i].endpoint))
+        if (slice_is(endpoint,
+                     d->attempt[i].named[0] ? d->attempt[i].named : d->attempt[i].endpoint))
             return true;
     return false;
 }
 
 static void add(struct dial *d, struct slice endpoint)
 {
-    struct try *t = add_try(d);
+    struct attempt *t = add_try(d);
     struct err err = { "" };
     struct address a;
     const char *colon;
@@ -562,7 +563,7 @@ void dial_more(struct dial *d, struct slice endpoints)
 static bool any_known(const struct dial *d)
 {
     for (unsigned i = 0; i < d->n; i++)
-        if (!d->try[i].words[0])
+        if (!d->attempt[i].words[0])
             return true;
     return false;
 }

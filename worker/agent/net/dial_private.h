@@ -11,8 +11,7 @@
 
 #define DIAL_KNOCKS 3u /* at one endpoint, beside each other */
 
-struct
-try {
+struct attempt {
     struct dial *dial;
     char endpoint[DIAL_ENDPOINT_SIZE];
     char named[DIAL_ENDPOINT_SIZE]; /* with the host's name, if it had one */
@@ -34,17 +33,17 @@ try {
     int error; /* the errno that the probe found; 0: none */
 };
 
-static inline bool try_is_relay(const struct try *t)
+static inline bool try_is_relay(const struct attempt *t)
 {
     return strncmp(t->endpoint, DIAL_RELAY, strlen(DIAL_RELAY)) == 0;
 }
 
 /* The address that its name has, with that port. */
-void try_address(struct try *t, const struct address *a, const char *port);
+void try_address(struct attempt *t, const struct address *a, const char *port);
 /* No other answer is to be expected from this endpoint. IPv6 may be unreachable because this host
  * has none. */
-bool try_is_refused(const struct try *t);
+bool try_is_refused(const struct attempt *t);
 /* Adds why the n endpoints lead nowhere, as dial_f gets it. */
-MUST_USE int dial_why(const struct try *tries, unsigned n, struct buf *out);
+MUST_USE int dial_why(const struct attempt *tries, unsigned n, struct buf *out);
 
 #endif

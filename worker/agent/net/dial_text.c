@@ -36,7 +36,7 @@ const char *dial_words(int error)
     }
 }
 
-void try_address(struct try *t, const struct address *a, const char *port)
+void try_address(struct attempt *t, const struct address *a, const char *port)
 {
     char ip[ADDRESS_TEXT_SIZE];
 
@@ -45,7 +45,7 @@ void try_address(struct try *t, const struct address *a, const char *port)
              port);
 }
 
-bool try_is_refused(const struct try *t)
+bool try_is_refused(const struct attempt *t)
 {
     return t->words[0] || t->error == ECONNREFUSED ||
            (strchr(t->endpoint, '[') && (t->error == ENETUNREACH || t->error == EADDRNOTAVAIL));
@@ -69,7 +69,7 @@ static int tell_from(struct buf *out)
     return rc;
 }
 
-static const char *words_of(const struct try *t)
+static const char *words_of(const struct attempt *t)
 {
     if (t->words[0])
         return t->words;
@@ -85,7 +85,7 @@ static const char *words_of(const struct try *t)
 }
 
 /* "tcp://10.0.0.1:4321 (timed out)"; one that had a name, "tcp://gw:4321 (10.0.0.1: timed out)". */
-static int tell_try(struct buf *out, const struct try *t)
+static int tell_try(struct buf *out, const struct attempt *t)
 {
     const char *const words = words_of(t);
     char ip[ADDRESS_TEXT_SIZE] = "";
@@ -102,14 +102,14 @@ static int tell_try(struct buf *out, const struct try *t)
 }
 
 /* This host knows no way there at all, as to a bridge of the kernel's machine. */
-static bool is_no_way(const struct try *t)
+static bool is_no_way(const struct attempt *t)
 {
     return !t->words[0] && !t->lookup && !try_is_relay(t) && !t->connected &&
            t->error == ENETUNREACH;
 }
 
 /* Those that say more come first, since long texts are cut. */
-int dial_why(const struct try *tries, unsigned n, struct buf *out)
+int dial_why(const struct attempt *tries, unsigned n, struct buf *out)
 {
     const char *between = "";
     int rc = 0;
