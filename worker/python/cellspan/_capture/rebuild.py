@@ -12,7 +12,7 @@ import types
 import weakref
 
 from .._base.imports import when_imported
-from . import enums, sources, tensors
+from . import caches, enums, sources, tensors
 
 _local = threading.local()
 on_filled = None  # on a rank, a function that is called with the classes that a bundle has filled, once it is loaded
@@ -401,7 +401,7 @@ def _own_names(cls):
     from cloudpickle import cloudpickle
 
     found = cloudpickle._class_getstate(cls)[0]
-    names = [name for name, value in found.items() if name not in ("__module__", "__slotnames__") and type(value).__module__ != "_ctypes"]
+    names = [name for name in found.keys() - caches.of_class(found) if type(found[name]).__module__ != "_ctypes"]
     return enums.own_names(cls, names) if enums.is_enum(cls) else names
 
 
