@@ -260,3 +260,12 @@ def test_a_note_is_of_the_value_that_was_read_last(nb):
         assert only_read.names_of(nb.ns["x"]) == {}, k
         nb.run("del x.n")
         assert only_read.names_of(nb.ns["x"]) == {}, k
+
+
+def test_a_note_runs_no_code_of_objects_in_an_array(nb):
+    nb.run("import numpy as np\nran = []\nclass Part:\n    def __getstate__(self):\n        ran.append(1)\n        return {}\n"
+           "class Made:\n    parts = functools.cached_property(lambda self: np.array([Part(), 'text'], dtype=object))\n"
+           "    texts = functools.cached_property(lambda self: np.array(['a', 'b'], dtype=object))\nx = Made()")
+    only_read.watch()
+    nb.run("x.parts, x.texts")
+    assert nb.ns["ran"] == [] and list(only_read.names_of(nb.ns["x"])) == ["texts"]

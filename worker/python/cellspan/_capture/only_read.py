@@ -23,7 +23,7 @@ from .class_versions import is_users
 PLAIN = (type(None), bool, int, float, complex, str, bytes)
 TEXTS = (str, bytes)
 CONTAINERS = (list, tuple, dict, set, frozenset)
-DATA = ("numpy", "pandas", "datetime", "decimal", "fractions", "pathlib", "uuid")  # modules of classes whose pickles run no code of the user's
+DATA = ("numpy", "pandas", "datetime", "decimal", "fractions", "pathlib", "uuid")  # modules of classes whose own pickling is no code of the user's
 MOST = 1000  # members of a value that are looked at
 LARGEST = 16 << 20  # bytes of a pickle
 SHORT = 1000  # characters or bytes of a text that is kept itself
@@ -66,8 +66,12 @@ def _note(prop, instance, value):
         pass
 
 
+def _is_users(kind):
+    return kind.__module__ == "__main__" or is_users(kind.__module__)
+
+
 def _note_read(kind, name, instance, value):
-    if kind.__module__ != "__main__" and not is_users(kind.__module__):
+    if not _is_users(kind):
         return
     if vars(instance).get(name, UNKNOWN) is not value:
         return
@@ -122,7 +126,7 @@ def _content(value):
         if not _is_data(value, iter(range(MOST))):
             return UNKNOWN
         made = _Digest()
-        pickle.Pickler(made, 5, buffer_callback=lambda buffer: made.write(buffer.raw())).dump(value)
+        _DataPickler(made, 5, buffer_callback=lambda buffer: made.write(buffer.raw())).dump(value)
         return made.digest()
     except Exception:  # noqa: BLE001 - it is too large, can't be pickled, or does not let itself be read, as a tensor of inference_mode()
         return UNKNOWN
@@ -139,6 +143,15 @@ def _is_data(value, left):
         parts = itertools.chain(value, value.values()) if kind is dict else value
         return all(_is_data(part, left) for part in parts)
     return str(kind.__module__).partition(".")[0] in DATA
+
+
+class _DataPickler(pickle.Pickler):
+    """An array or a frame may have objects of the user's in it, and to pickle them could run the user's code."""
+
+    def reducer_override(self, obj):
+        if _is_users(type(obj)):
+            raise TypeError
+        return NotImplemented
 
 
 class _Digest:
